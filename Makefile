@@ -1,0 +1,70 @@
+# Everything here needs python3 (3.11 or newer) and nothing else: .venv is made on first use.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/pytest -p no:cacheprovider
+# pytest says 5 when it found no test; what is not there yet is said, and is no failure.
+none_yet = || { code=$$?; [ $$code -eq 5 ] && echo "$@: there is no such test yet"; }
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills mutants clean
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.installed ## Watch an agent triage a folder of logs (LOGS=folder takes yours)
+	@$(BIN)/loopmill demo $(if $(LOGS),--path "$(LOGS)")
+
+dev: .venv/.installed ## Start server, API and workers, restarted when a file changes
+	@$(BIN)/loopmill dev
+
+test: .venv/.tested ## Run the tests, in random order
+	$(PYTEST) -n 2 --dist loadfile -m "not clients and not documents and not kills and not peers"
+
+check: .venv/.tested ## Check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+format: .venv/.tested ## Format, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/.tested ## Measure, beside peers in environments of their own
+	$(BIN)/python -m bench
+
+test-clients: .venv/.tested ## Follow runs with other people's clients: curl, Node, a browser
+	$(PYTEST) -m clients $(none_yet)
+
+test-peers: .venv/.tested ## Enqueue, look and abort with stock arq
+	$(PYTEST) -m peers $(none_yet)
+
+test-documents: .venv/.tested ## Run the code of the public documents
+	$(PYTEST) -m documents $(none_yet)
+
+test-kills: .venv/.tested ## Kill processes after every event (long)
+	$(PYTEST) -m kills --timeout 900 $(none_yet)
+
+mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
+	$(BIN)/python -m tests.mutants
+
+clean: ## Remove what was made here, .venv included
+	rm -rf .venv .loopmill .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Loopmill needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …"; exit 1; }
+	@$(PYTHON) -m venv .venv \
+	  || { echo "python3 cannot make a virtual environment (Debian: apt install python3-venv)"; exit 1; }
+
+.venv/.installed: pyproject.toml | .venv/bin/python
+	@echo "installing Loopmill into .venv (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/.tested: pyproject.toml | .venv/bin/python
+	@echo "installing Loopmill and its test tools into .venv (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch .venv/.installed $@

@@ -1,0 +1,108 @@
+"""The HTTP application: routes, the border before them, and what lives as long as the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from loops.app import App
+from loops.errors import SetupError
+from loops.find import find
+from worker.resources import Resources, open_resources
+from worker.settings import Settings
+
+from . import errors, events, health, looking, runs, sessions
+from .auth import Keyring, keyring_of
+from .border import Border, RequestIds
+from .desk import Office
+from .hub import Hub
+
+Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
+
+ROUTERS = (runs.router, events.router, sessions.router, looking.router, health.router)
+
+HEADERS = [
+    "Authorization",
+    "Cache-Control",
+    "Content-Type",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "X-Api-Key",
+    "X-Request-ID",
+]
+"""What pages of configured origins may send."""
+
+
+def create_app(
+    settings: Settings, *, app: App | None = None, opener: Opener = open_resources
+) -> FastAPI:
+    """Return the application. `drain` ends its streams, which a server does before it stops.
+
+    The agents are those of `app`, else of the configured path.
+
+    Raises:
+        SetupError: When the configured agents cannot be found.
+    """
+    keyring = keyring_of(settings)
+    agents = app if app is not None else find_app(settings)
+
+    @asynccontextmanager
+    async def live(server: FastAPI) -> AsyncGenerator[None]:
+        async with (
+            opener(settings) as resources,
+            Hub(resources.log, resources.link.client) as hub,
+        ):
+            server.state.office = Office(resources, hub, agents, keyring)
+            yield
+
+    server = FastAPI(
+        title="Loopmill",
+        lifespan=live,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for router in ROUTERS:
+        server.include_router(router)
+    errors.install(server)
+    _add_border(server, settings, keyring)
+    return server
+
+
+def drain(server: FastAPI) -> None:
+    """End the streams of an application that lives, and let nobody follow any more."""
+    office: Office = server.state.office
+    office.hub.close()
+
+
+def find_app(settings: Settings) -> App:
+    """Return the app that the settings name, an empty one when they name none.
+
+    Raises:
+        SetupError: When there is no such app.
+    """
+    if settings.app is None:
+        return App()
+    found = find(settings.app)
+    if not isinstance(found, App):
+        raise SetupError(f"{settings.app!r} is no ai.App, but {found!r}; name the app itself")
+    return found
+
+
+def _add_border(server: FastAPI, settings: Settings, keyring: Keyring) -> None:
+    origins = list(settings.cors_origins)
+    # The last one added stands in front.
+    server.add_middleware(Border, keyring=keyring, origins=origins)
+    server.add_middleware(RequestIds)
+    if origins:
+        server.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=HEADERS,
+            expose_headers=["Location", "Retry-After", "X-Request-ID"],
+        )

@@ -1,0 +1,93 @@
+"""The border of the HTTP server: every request is identified here, before anything of it is read.
+
+Middlewares in plain ASGI, so that streams go through untouched. Whatever is not named as open asks
+for a key, whether a route exists or not.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from urllib.parse import parse_qsl
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .auth import Caller, Keyring, Knock, check_is_local, identify, now
+from .errors import Refusal, problem_of
+
+OPEN = frozenset({"/healthz", "/readyz"})
+"""Paths that everybody may ask for, and that tell nothing about anybody."""
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
+
+
+class Border:
+    """Lets a request through with its caller, or answers it."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        keyring: Keyring,
+        origins: Sequence[str],
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        self._app = app
+        self._keyring = keyring
+        self._origins = origins
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request, or pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope.setdefault("state", {})["caller"] = self._admitted(_knock_of(scope))
+        except Refusal as refusal:
+            await problem_of(refusal).response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _admitted(self, knock: Knock) -> Caller | None:
+        if self._keyring.is_empty:
+            check_is_local(knock, self._origins)
+            return self._keyring.local
+        return None if knock.path in OPEN else identify(knock, self._keyring, self._clock())
+
+
+def _knock_of(scope: Scope) -> Knock:
+    client = scope.get("client")
+    query = scope["query_string"].decode("latin-1")
+    return Knock(
+        method=scope["method"],
+        path=scope["path"],
+        headers=tuple((name.lower(), value) for name, value in scope["headers"]),
+        query=tuple(parse_qsl(query, keep_blank_values=True)),
+        client=client[0] if client else None,
+    )
+
+
+class RequestIds:
+    """Gives each answer an `X-Request-ID`: the caller's own where it is one, else a new one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and mark its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+        is_ours = _REQUEST_ID.fullmatch(given) is None
+        request_id = b"req_" + secrets.token_hex(12).encode() if is_ours else given
+
+        async def marked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        await self._app(scope, receive, marked)

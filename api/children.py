@@ -1,0 +1,171 @@
+"""Processes that end with the one that started them, each in a group of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from threading import Thread
+from types import TracebackType
+
+READY_WITHIN = timedelta(seconds=20)
+STOP_WITHIN = timedelta(seconds=4)
+"""How long a process may take to end before it is asked a second time, and then killed."""
+
+LAST_LINES = 12
+
+Listener = Callable[[str, str], None]
+"""Gets a process' name and a line that it printed."""
+
+
+class ChildError(Exception):
+    """A process ended that should go on; the text has its last lines."""
+
+
+class Child:
+    """One running process, and the last lines that it printed."""
+
+    def __init__(self, name: str, popen: subprocess.Popen[str], listener: Listener | None) -> None:
+        self.name = name
+        self.popen = popen
+        self.lines: deque[str] = deque(maxlen=500)
+        self._listener = listener
+        self._reader = Thread(target=self._read, name=f"lines of {name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The process' number, which is its group's as well."""
+        return self.popen.pid
+
+    def printed(self, pattern: str) -> re.Match[str] | None:
+        """Return the match of the first line that matches the pattern."""
+        return next(filter(None, (re.match(pattern, line) for line in list(self.lines))), None)
+
+    def last_lines(self) -> str:
+        """Return the end of what it printed, indented; all of it, when it has ended."""
+        if self.popen.poll() is not None:
+            self._reader.join(timeout=1)
+        lines = list(self.lines)[-LAST_LINES:]
+        return "\n".join(f"    {line}" for line in lines) or "    (it printed nothing)"
+
+    def close(self) -> None:
+        """Wait for its end, and let its output go."""
+        self.popen.wait()
+        self._reader.join(timeout=1)
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+
+    def _read(self) -> None:
+        for line in self.popen.stdout or ():
+            self.lines.append(line.rstrip("\n"))
+            if self._listener is not None:
+                self._listener(self.name, self.lines[-1])
+
+
+class Children:
+    """Starts processes, sees whether they live, and ends all of them at the end of its `with`."""
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self._listener = listener
+        self._children: list[Child] = []
+
+    def __enter__(self) -> Children:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Child:
+        """Start `python arguments…`, and read what it prints."""
+        popen = subprocess.Popen(  # noqa: S603  # our own programs, no shell
+            [sys.executable, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            # A Ctrl-C in the terminal is for the parent, which ends its children in order.
+            start_new_session=True,
+        )
+        child = Child(name, popen, self._listener)
+        self._children.append(child)
+        return child
+
+    def wait_ready(self, child: Child, pattern: str) -> re.Match[str]:
+        """Wait until the process has printed a line that matches the pattern; return the match.
+
+        Raises:
+            ChildError: When it, or another one, ends before, or it takes too long.
+        """
+        deadline = time.monotonic() + READY_WITHIN.total_seconds()
+        while True:
+            self.check()
+            found = child.printed(pattern)
+            if found is not None:
+                return found
+            if time.monotonic() > deadline:
+                raise ChildError(
+                    f"{child.name} was not ready within {READY_WITHIN}:\n{child.last_lines()}"
+                )
+            time.sleep(0.02)
+
+    def check(self) -> None:
+        """See whether all processes live.
+
+        Raises:
+            ChildError: When one does not.
+        """
+        for child in self._children:
+            code = child.popen.poll()
+            if code is not None:
+                raise ChildError(
+                    f"{child.name} (pid {child.pid}) ended with {_ending(code)}; its last lines:\n"
+                    f"{child.last_lines()}"
+                )
+
+    def stop(self) -> None:
+        """End all of them: politely, then a second time, then at once."""
+        try:
+            for _ in range(2):
+                self._signal(signal.SIGTERM)
+                if _ended(self._children, within=STOP_WITHIN):
+                    return
+        finally:
+            # Also when a second Ctrl-C cuts the wait short.
+            self._signal(signal.SIGKILL)
+            for child in self._children:
+                child.close()
+            self._children.clear()
+
+    def _signal(self, number: signal.Signals) -> None:
+        for child in self._children:
+            if child.popen.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, number)
+
+
+def _ended(children: Sequence[Child], *, within: timedelta) -> bool:
+    deadline = time.monotonic() + within.total_seconds()
+    while any(child.popen.poll() is None for child in children):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _ending(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"code {code}"

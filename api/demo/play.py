@@ -1,0 +1,134 @@
+"""The demo from curtain to curtain: start everything, follow one run, end everything."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from api.client import Client
+
+from .farm import Farm, open_farm
+from .feed import Feed
+from .report import read
+from .samples import make_samples
+from .screen import draw, draw_report
+from .story import Story, tell
+
+FRAME = timedelta(milliseconds=60)
+"""How long a picture stands at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the demo ended."""
+
+    run_id: str
+    story: Story
+    report: dict[str, Any] | None
+
+    def as_json(self) -> str:
+        """Return one line for programs."""
+        return json.dumps(
+            {
+                "run_id": self.run_id,
+                "status": self.story.status,
+                "events": self.story.events,
+                "tool_jobs": self.story.tool_jobs,
+                "tool_worker_pids": self.story.pids,
+                "attempts": self.story.attempt,
+                "seconds": round(self.story.length.total_seconds(), 3),
+                "report": self.report,
+            },
+            ensure_ascii=False,
+        )
+
+
+def play(console: Console, data: Path, path: Path | None) -> Outcome:
+    """Triage the folder (or the sample logs) with real processes, and draw it as it happens.
+
+    Raises:
+        ApiError: When the run cannot be started or followed.
+        ChildError: When a process dies.
+        ServerStartError: When the server does not start.
+    """
+    folder = (path or make_samples(data.absolute() / "sample-logs")).absolute()
+    console.print(_opening(folder))
+    with open_farm(data.absolute(), partial(_ready, console)) as farm:
+        with Client(farm.url) as client:
+            run = client.start("triage", f"Triage the logs in {folder}")
+            console.print()
+            story = _watch(console, client, farm, run["id"])
+        console.print()
+        report = read(story.text)
+        if report is not None:
+            console.print(draw_report(report))
+            console.print(_check(report, folder), soft_wrap=True)
+        console.print(_closing(farm, run["id"], data), soft_wrap=True)
+    return Outcome(run["id"], story, report)
+
+
+def _watch(console: Console, client: Client, farm: Farm, run_id: str) -> Story:
+    """Follow the run, draw it as it goes on, and see that all processes live meanwhile."""
+    story, feed = Story(), Feed(client.follow(run_id))
+    title = f"run {run_id.removeprefix('run_')[:8]}"
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        while not feed.is_over:
+            farm.children.check()
+            for seen in feed.news(within=FRAME):
+                story = tell(story, seen)
+            size = console.size
+            now = datetime.now(UTC)
+            live.update(
+                draw(story, title=title, now=now, width=size.width, height=size.height),
+                refresh=True,
+            )
+    size = console.size
+    console.print(draw(story, title=title, now=None, width=size.width, height=999))
+    return story
+
+
+def _ready(console: Console, line: str) -> None:
+    console.print(Text.assemble(("  ✓ ", "green"), line))
+
+
+def _opening(folder: Path) -> Text:
+    return Text.assemble(
+        ("Loopmill demo: ", "bold"),
+        f"one agent triages the logs in {folder}.\n"
+        "Its model is scripted; all else is real: processes, queue, log, HTTP.\n",
+    )
+
+
+def _check(report: dict[str, Any], folder: Path) -> Text:
+    """Return a command that counts a group without us: the one that is shortest to read."""
+    if not report["groups"]:
+        return Text()
+    group = min(report["groups"][:5], key=lambda each: len(each["expression"]))
+    expression, place = shlex.quote(group["expression"]), shlex.quote(str(folder))
+    return Text.assemble(
+        ("\nCount one yourself: ", "bold"),
+        f"this prints {group['count']}\n",
+        f"  LC_ALL=C grep -rhE {expression} {place} | wc -l",
+    )
+
+
+def _closing(farm: Farm, run_id: str, data: Path) -> Text:
+    where = "" if farm.data == data.absolute() else f"LOOPMILL_DATA={farm.data} "
+    url = "http://127.0.0.1:8000/v1/runs"
+    body = json.dumps({"agent": "triage", "input": "Triage the logs in /var/log"})
+    return Text.assemble(
+        ("\nNext: ", "bold"),
+        f"start it again with `{where}loopmill dev`, and in another terminal\n",
+        f"  curl {url}/{run_id}\n",
+        f"  curl -N -H 'Accept: text/event-stream' {url}/{run_id}/events\n",
+        f"  curl {url} -H 'Content-Type: application/json' -d '{body}'",
+    )

@@ -1,0 +1,164 @@
+"""Draws a story for a terminal of a given size. Pure: the same story gives the same picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from .story import CallStory, State, Story
+
+GLYPHS: dict[State, tuple[str, str]] = {
+    "queued": ("·", "dim"),
+    "running": ("⇢", "yellow"),
+    "done": ("✓", "green"),
+    "failed": ("!", "red"),
+    "lost": ("?", "red"),
+}
+WORKER_COLOURS = ("cyan", "magenta", "blue", "yellow")
+
+CELL = 48
+"""The least width of a call's cell; as many stand side by side as fit."""
+
+BAR = 6
+
+_BLOCKS = " ▏▎▍▌▋▊▉█"
+
+
+def draw(story: Story, *, title: str, now: datetime | None, width: int, height: int) -> Group:
+    """Return the run as it stands, not higher or wider than given.
+
+    `now` is the time until which a call that runs has run; None for a story that is over.
+    """
+    calls = list(story.calls.values())
+    columns = max(1, min(3, width // CELL))
+    rows = max(1, height - 7)
+    shown = _most_telling(calls, rows * columns)
+    grid = Table.grid(padding=(0, 2), expand=False)
+    for row in _in_columns(shown, columns):
+        grid.add_row(*(cell(call, story.pids, now, width // columns - 2) for call in row))
+    hidden = len(calls) - len(shown)
+    parts: list[RenderableType] = [_head(story, title, now), Text(), grid]
+    if hidden:
+        parts.append(Text(f"  and {hidden} more calls", style="dim"))
+    parts += [Text(), _workers(story), _words(story, width)]
+    return Group(*parts)
+
+
+def cell(call: CallStory, pids: Sequence[int], now: datetime | None, width: int) -> Text:
+    """Return one call on one line: what it is, who performs it, how far it is, how long it took."""
+    glyph, style = GLYPHS[call.state]
+    name = f"{call.tool.partition('_')[0]} {call.label}".strip()
+    pid = "" if call.pid is None else str(call.pid)
+    tail = 1 + 7 + 1 + BAR + 1 + 6
+    line = Text(no_wrap=True)
+    line.append(f"{glyph} ", style)
+    line.append(_fitted(name, width - 2 - tail), "dim" if call.state == "queued" else "")
+    line.append(f" {pid:>7} ", _colour(call.pid, pids))
+    line.append(bar(call.part if call.state != "queued" else 0.0), style)
+    line.append(f" {_seconds(call, now):>6}", "dim")
+    return line
+
+
+def bar(part: float) -> str:
+    """Return a bar of fixed width that is filled to the part, in eighths of a character."""
+    eighths = round(min(max(part, 0.0), 1.0) * BAR * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(BAR)
+
+
+def draw_report(report: Mapping[str, Any]) -> Group:
+    """Return the report as a table, as wide as the terminal."""
+    groups: list[Mapping[str, Any]] = report["groups"]
+    errors = sum(group["count"] for group in groups) + report["others"]["lines"]
+    kinds = len(groups) + report["others"]["groups"]
+    head = Text.assemble(
+        (f"{errors:,} errors", "bold"),
+        f" of {kinds} kinds in {report['lines']:,} lines of {report['files']} files",
+    )
+    table = Table(box=None, padding=(0, 1, 0, 0), expand=True, header_style="dim")
+    table.add_column("errors", justify="right", no_wrap=True)
+    table.add_column("kind", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column("first", no_wrap=True)
+    table.add_column("last", no_wrap=True)
+    table.add_column("files", justify="right", no_wrap=True)
+    day = _only_day(groups)
+    for group in groups:
+        first, last = (_time(group[end], day) for end in ("first", "last"))
+        table.add_row(
+            f"{group['count']:,}", Text(group["title"]), first, last, str(len(group["files"]))
+        )
+    unread = [Text(f"could not read {name}: {why}") for name, why in report["unread"].items()]
+    return Group(head, Text(), table, *unread)
+
+
+def _head(story: Story, title: str, now: datetime | None) -> Text:
+    length = story.length if now is None or story.first is None else now - story.first
+    parts = [title, story.status, f"turn {story.turn}", f"{_count(length)} s"]
+    parts += [f"attempt {story.attempt}"] if story.attempt > 1 else []
+    return Text(" · ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
+
+
+def _workers(story: Story) -> Text:
+    line = Text()
+    for pid in story.pids:
+        count = sum(call.pid == pid for call in story.calls.values())
+        line.append(f"worker {pid}: ", _colour(pid, story.pids))
+        line.append(f"{count} calls   ")
+    return line
+
+
+def _words(story: Story, width: int) -> Text:
+    words = story.text.partition("```")[0].strip().splitlines()
+    return Text(_fitted(words[-1] if words else "", width - 1).rstrip(), style="italic")
+
+
+def _most_telling(calls: list[CallStory], room: int) -> list[CallStory]:
+    """Return as many calls as there is room for: what runs first, the longest done last."""
+    if len(calls) <= room:
+        return calls
+    order: dict[State, int] = {"running": 0, "failed": 1, "lost": 1, "queued": 2, "done": 3}
+    places = sorted(range(len(calls)), key=lambda place: (order[calls[place].state], -place))
+    return [calls[place] for place in sorted(places[:room])]
+
+
+def _in_columns(calls: list[CallStory], columns: int) -> Iterable[list[CallStory]]:
+    rows = -(-len(calls) // columns)
+    return (calls[row::rows] for row in range(rows))
+
+
+def _fitted(text: str, width: int) -> str:
+    """Return the text in exactly the width; of a path its end is what tells."""
+    cut = text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
+    return cut.ljust(width)
+
+
+def _seconds(call: CallStory, now: datetime | None) -> str:
+    if call.started is None:
+        return ""
+    ended = call.ended or now
+    return "" if ended is None else f"{_count(ended - call.started)} s"
+
+
+def _count(length: timedelta) -> str:
+    seconds = max(length.total_seconds(), 0.0)
+    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:.0f}"
+
+
+def _colour(pid: int | None, pids: Sequence[int]) -> str:
+    return "" if pid is None else WORKER_COLOURS[list(pids).index(pid) % len(WORKER_COLOURS)]
+
+
+def _only_day(groups: Iterable[Mapping[str, Any]]) -> str | None:
+    days = {group[end][:10] for group in groups for end in ("first", "last") if group[end]}
+    return days.pop() if len(days) == 1 else None
+
+
+def _time(written: str | None, day: str | None) -> str:
+    if written is None:
+        return ""
+    return written.removeprefix(f"{day}T").replace("T", " ")

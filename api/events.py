@@ -1,0 +1,88 @@
+"""A run's events: as a stream for whoever stays, as a page for whoever asks again."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from worker.run_record import RunRecord
+
+from . import pages
+from .cursors import given, run_cursor, wanted_types
+from .deps import AtDesk, Wait
+from .desk import Desk
+from .errors import Refusal
+from .follower import End, Follower
+from .streams import form_of
+
+router = APIRouter(prefix="/v1/runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One request for a run's events."""
+
+    desk: Desk
+    record: RunRecord
+    after: int
+    types: frozenset[str] | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the reader has everything that there will ever be.
+
+        Raises:
+            Refusal: When it says that it has read more than that.
+        """
+        if self.record.is_settled and self.after > self.record.last_seq:
+            last = self.record.last_seq
+            message = f"the run has ended with event {last}; nobody can have read {self.after}"
+            raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_cursor", message)
+        return self.record.is_settled and self.after == self.record.last_seq
+
+    def follow(self) -> AbstractAsyncContextManager[Follower]:
+        """Return a reader that goes on with the run."""
+        source = self.desk.source(self.record.id, self.record.session_id)
+        if self.record.is_settled:
+            return self.read()
+        return self.desk.office.hub.follow(source, after=self.after, types=self.types)
+
+    def read(self) -> AbstractAsyncContextManager[Follower]:
+        """Return a reader of what stands in the log."""
+        return self.desk.office.hub.read(
+            self.desk.source(self.record.id, self.record.session_id),
+            last_seq=self.record.last_seq,
+            is_settled=self.record.is_settled,
+            after=self.after,
+            types=self.types,
+        )
+
+
+@router.get("/{run_id}/events")
+async def read_events(run_id: str, request: Request, desk: AtDesk, wait: Wait) -> Response:
+    """Relay the run's events: as server-sent events, as lines of JSON, or as one page."""
+    after = run_cursor(given(request.headers, request.query_params))
+    types = wanted_types(request.query_params.get("types"))
+    limit = pages.page_limit(request.query_params.get("limit"))
+    form = form_of(request)
+    reading = Reading(desk, await desk.run(run_id), after, types)
+    if form is None:
+        return await _page(reading, limit, wait)
+    if reading.is_over:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return desk.office.stream(reading.follow(), form)
+
+
+async def _page(reading: Reading, limit: int, wait: timedelta) -> Response:
+    if reading.is_over:
+        return pages.written([], after=reading.after, is_done=True)
+    async with reading.follow() if wait else reading.read() as follower:
+        frames = await pages.gather(follower, limit=limit, wait=wait)
+        after = frames[-1].seq if len(frames) >= limit else follower.cursor
+    is_done = bool(frames) and (frames[-1].is_final or follower.end is End.GONE)
+    return pages.written(frames, after=after, is_done=is_done)

@@ -1,0 +1,174 @@
+"""One reader of one run: a cursor that goes from the log to the tail, and on to the run's end.
+
+What it gives is every event past its cursor, once and in order, or a notice of what is missing:
+`stream.gap` and `state.snapshot` where the log was cut, or lost what the cursor says was read;
+`error` when the run is there no more. It never just falls silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from worker.event_log import Snapshot
+
+from .channel import Channel, EventLog
+from .frames import ERROR, GAP, SNAPSHOT, Batch
+
+logger = logging.getLogger(__name__)
+
+PAGE = 200
+"""How many entries are read from the log at a time, which bounds what a slow reader costs."""
+
+AGAIN = timedelta(milliseconds=500)
+"""When to look again after Redis did not answer."""
+
+
+class End(StrEnum):
+    """Why a reader gets nothing more."""
+
+    FINISHED = "finished"
+    """It has the run's last event."""
+    GONE = "gone"
+    """The run is there no more."""
+    CLOSED = "closed"
+    """The reader left, or the server stops."""
+
+
+class Follower:
+    """A reader's place in a run."""
+
+    def __init__(
+        self, channel: Channel, log: EventLog, *, cursor: int, types: frozenset[str] | None = None
+    ) -> None:
+        self.cursor = cursor
+        """The last event that was given, or passed over by its type."""
+        self.end: End | None = None
+        self._channel = channel
+        self._log = log
+        self._types = types
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def position(self) -> bytes:
+        """What to show to go on from here."""
+        return b"%d" % self.cursor
+
+    async def next(self, within: timedelta) -> list[Batch] | None:
+        """Return what comes next, nothing when there was nothing in time, None after the end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within.total_seconds()
+        while self.end is None:
+            batches = await self._look()
+            shown = [batch for each in batches if (batch := each.only(self._types)).frames]
+            if shown:
+                return shown
+            is_late = batches and loop.time() >= deadline
+            if is_late or not (batches or await self._woken(deadline)):
+                return []
+        return None
+
+    def wake(self) -> None:
+        """Look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        """Give nothing more, from now on."""
+        if self.end is None:
+            self.end = End.CLOSED
+        self.wake()
+
+    async def _woken(self, deadline: float) -> bool:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiter = None
+        return True
+
+    async def _look(self) -> list[Batch]:
+        channel = self._channel
+        if channel.is_gone or (channel.is_settled and self.cursor == channel.tail.end):
+            return [self._take(self._gone())]
+        if channel.tail.reaches(self.cursor):
+            batches = channel.tail.since(self.cursor)
+        else:
+            batches = await self._look_up()
+        return [self._take(batch) for batch in batches]
+
+    def _take(self, batch: Batch) -> Batch:
+        self.cursor = batch.last
+        if batch.is_final:
+            self.end = End.FINISHED
+        return batch
+
+    async def _look_up(self) -> list[Batch]:
+        try:
+            if self.cursor > self._channel.tail.end:
+                return await self._ahead()
+            return await self._behind()
+        except (RedisError, OSError) as error:
+            logger.warning("! cannot read %s: %s", self._channel.source.run_id, error)
+            asyncio.get_running_loop().call_later(AGAIN.total_seconds(), self.wake)
+            return []
+
+    async def _behind(self) -> list[Batch]:
+        source = self._channel.source
+        events = await self._log.read(source.keys, after=self.cursor, limit=PAGE)
+        if not events:
+            return await self._missing()
+        if events[0].seq > self.cursor + 1:
+            return [await self._gap(events[0].seq - 1)]
+        batch = source.batch(events)
+        self._channel.take(batch)
+        return [batch]
+
+    async def _missing(self) -> list[Batch]:
+        seq = await self._ask()
+        if seq is None or seq < self.cursor:
+            return await self._look()
+        return [await self._gap(max(self._channel.tail.start - 1, self.cursor + 1))]
+
+    async def _ahead(self) -> list[Batch]:
+        seq = await self._ask()
+        if seq is None:
+            return await self._look()
+        if seq >= self.cursor:
+            return []  # the channel is behind, and wakes its followers when it has caught up
+        snapshot = await self._log.snapshot(self._channel.source.keys) or Snapshot(0, {})
+        lost = {"from": seq + 1, "to": self.cursor}
+        return [self._notices(snapshot.seq, lost, snapshot)]
+
+    async def _ask(self) -> int | None:
+        end = self._channel.tail.end
+        (seq,) = await self._log.last_seqs([self._channel.source.keys])
+        self._channel.stand_at(seq, since=end)
+        return seq
+
+    async def _gap(self, upto: int) -> Batch:
+        snapshot = await self._log.snapshot(self._channel.source.keys)
+        last = max(upto, snapshot.seq) if snapshot is not None else upto
+        if last > self._channel.tail.end:
+            self._channel.skip_to(last)
+        return self._notices(last, {"from": self.cursor + 1, "to": last}, snapshot)
+
+    def _notices(self, seq: int, missing: dict[str, Any], snapshot: Snapshot | None) -> Batch:
+        notices = [(GAP, missing)]
+        if snapshot is not None:
+            notices.append((SNAPSHOT, {"last_seq": snapshot.seq, "state": snapshot.state}))
+        return self._channel.source.notices(seq, notices)
+
+    def _gone(self) -> Batch:
+        self.end = End.GONE
+        message = "the run was deleted, or its time is over; what is missing cannot be had any more"
+        content = {"code": "run_gone", "message": message, "retryable": False}
+        return self._channel.source.notices(self.cursor, [(ERROR, content)])

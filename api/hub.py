@@ -1,0 +1,209 @@
+"""The hub: one per process, between Redis and everybody who follows a run.
+
+When Redis confirms a channel's subscription, the hub asks where the log stands: what is before that
+is read from the log, what comes after is heard. A message that does not continue what was heard
+sends the channel to the log; so does a sweep, once a second, that asks for the newest seq of all
+channels in one go. A lost message costs a second at most, a lost connection no event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from http import HTTPStatus
+from types import TracebackType
+from typing import Self
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from loops.errors import UnknownRun
+from loops.tasks import Owner
+
+from .channel import Channel, EventLog
+from .errors import RedisAway, Refusal
+from .follower import Follower
+from .frames import Source
+from .subscriptions import Subscriptions
+
+logger = logging.getLogger(__name__)
+
+SWEEP = timedelta(seconds=1)
+"""How often all channels are compared with their logs."""
+
+JOIN = timedelta(milliseconds=1500)
+"""How long a new follower waits for Redis before it is turned away."""
+
+
+class Hub:
+    """All followers of a process. It lives from its entering to its leaving, which ends them."""
+
+    def __init__(
+        self, log: EventLog, client: Redis, *, sweep: timedelta = SWEEP, join: timedelta = JOIN
+    ) -> None:
+        self._log = log
+        self._pause = sweep.total_seconds()
+        self._patience = join.total_seconds()
+        self._subscriptions = Subscriptions(client, on_heard=self._heard, on_message=self._message)
+        self._channels: dict[str, Channel] = {}
+        self._followers: set[Follower] = set()
+        self._due: set[Channel] = set()
+        self._hurry = asyncio.Event()
+        self._tasks = Owner()
+        self.is_open = True
+        """Whether anybody may follow: no more, once the server stops."""
+
+    async def __aenter__(self) -> Self:
+        self._tasks.start(self._subscriptions.run(), name="hub subscriptions")
+        self._tasks.start(self._sweep_for_ever(), name="hub sweep")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+        await self._tasks.close()
+
+    @property
+    def followers(self) -> int:
+        """How many readers there are."""
+        return len(self._followers)
+
+    @property
+    def channels(self) -> int:
+        """How many runs are heard."""
+        return len(self._channels)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether events are heard as they happen."""
+        return self._subscriptions.is_connected
+
+    def close(self) -> None:
+        """End every stream, and let nobody follow any more."""
+        self.is_open = False
+        for follower in self._followers:
+            follower.close()
+
+    @asynccontextmanager
+    async def follow(
+        self, source: Source, *, after: int, types: frozenset[str] | None = None
+    ) -> AsyncGenerator[Follower]:
+        """Follow a run that is alive, from the cursor on.
+
+        Raises:
+            UnknownRun: There is no such run.
+            RedisAway: Redis does not answer.
+            Refusal: The server stops.
+        """
+        channel = self._join(source)
+        async with self._seat(Follower(channel, self._log, cursor=after, types=types)) as follower:
+            channel.listeners.add(follower)
+            try:
+                await self._known(channel)
+                yield follower
+            finally:
+                channel.listeners.discard(follower)
+
+    @asynccontextmanager
+    async def read(
+        self,
+        source: Source,
+        *,
+        last_seq: int,
+        is_settled: bool,
+        after: int,
+        types: frozenset[str] | None = None,
+    ) -> AsyncGenerator[Follower]:
+        """Read a run's log up to `last_seq`, and wait for nothing.
+
+        Raises:
+            Refusal: The server stops.
+        """
+        channel = Channel.at_rest(source, last_seq, is_settled=is_settled)
+        async with self._seat(Follower(channel, self._log, cursor=after, types=types)) as follower:
+            yield follower
+
+    @asynccontextmanager
+    async def _seat(self, follower: Follower) -> AsyncGenerator[Follower]:
+        if not self.is_open:
+            message = "the server is stopping; connect again"
+            headers = {"Retry-After": "1"}
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "stopping", message, headers=headers)
+        self._followers.add(follower)
+        try:
+            yield follower
+        finally:
+            self._followers.discard(follower)
+
+    def _join(self, source: Source) -> Channel:
+        name = source.keys.log
+        channel = self._channels.get(name)
+        if channel is None:
+            channel = self._channels[name] = Channel(source)
+            self._subscriptions.add(name)
+        return channel
+
+    async def _known(self, channel: Channel) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await channel.known.wait()
+        except TimeoutError as error:
+            raise RedisAway("the server's store does not answer; try again later") from error
+        if channel.is_gone:
+            raise UnknownRun(f"there is no run {channel.source.run_id!r}")
+
+    def _heard(self, name: str) -> None:
+        if name in self._channels:
+            self._look_at(self._channels[name])
+
+    def _message(self, name: str, message: bytes) -> None:
+        channel = self._channels.get(name)
+        if channel is not None:
+            channel.hear(message)
+            if channel.is_behind:
+                self._look_at(channel)
+
+    def _look_at(self, channel: Channel) -> None:
+        self._due.add(channel)
+        self._hurry.set()
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._pause):
+                    await self._hurry.wait()
+                channels = list(self._due)
+            except TimeoutError:
+                self._clear_up()
+                channels = list(self._channels.values())
+            self._due.clear()
+            self._hurry.clear()
+            try:
+                await self._compare(channels)
+            except* (RedisError, OSError) as errors:
+                logger.warning("! cannot compare with the logs: %s", errors.exceptions[0])
+
+    async def _compare(self, channels: Iterable[Channel]) -> None:
+        ends = {channel: channel.tail.end for channel in channels}
+        seqs = await self._log.last_seqs([channel.source.keys for channel in ends])
+        for (channel, end), seq in zip(ends.items(), seqs, strict=True):
+            channel.stand_at(seq, since=end)
+        async with asyncio.TaskGroup() as group:
+            for channel in ends:
+                if channel.is_behind:
+                    group.create_task(channel.catch_up(self._log))
+
+    def _clear_up(self) -> None:
+        for name, channel in list(self._channels.items()):
+            if channel.listeners:
+                channel.forget_what_was_read()
+            else:
+                del self._channels[name]
+                self._subscriptions.drop(name)

@@ -1,0 +1,173 @@
+"""Runs over HTTP: accept one, look at it, wait for it, cancel it, forget it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from worker.run_record import RunRecord, RunStatus
+from worker.runs import Created, NewRun
+
+from . import pages, tickets
+from .auth import now
+from .deps import AtDesk, RunBody, Wait
+from .desk import Desk, promptly
+from .errors import Refusal
+from .schemas import (
+    Accepted,
+    CallList,
+    Cancelled,
+    Result,
+    RunList,
+    RunRequest,
+    RunView,
+    TicketView,
+)
+from .streams import ServerSentEvents
+from .tickets import Ticket
+
+router = APIRouter(prefix="/v1/runs")
+
+
+@router.post("", status_code=HTTPStatus.ACCEPTED, response_model=Accepted)
+async def create_run(request: Request, desk: AtDesk, body: RunBody) -> Response:
+    """Accept a run; the same request under the same `Idempotency-Key` gives the same run."""
+    desk.office.app.loop_of(body.agent)
+    new = _new_run(request, body)
+    created = await promptly(desk.office.resources.runs.create(desk.tenant, new))
+    if body.stream:
+        return _stream(desk, created)
+    status = HTTPStatus.ACCEPTED if created.is_new else HTTPStatus.OK
+    headers = {"Location": f"/v1/runs/{created.run_id}"}
+    return JSONResponse(Accepted.of(created).model_dump(mode="json"), status, headers)
+
+
+def _new_run(request: Request, body: RunRequest) -> NewRun:
+    return NewRun(
+        agent=body.agent,
+        messages=body.messages(),
+        session_id=body.session_id,
+        on_conflict=body.on_conflict,
+        timeout=body.time_limit,
+        metadata=body.metadata,
+        idempotency=_idempotency(request, body),
+        traceparent=_traceparent(request.headers.get("traceparent")),
+    )
+
+
+def _idempotency(request: Request, body: RunRequest) -> tuple[str, str] | None:
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= 255:
+        message = f"an Idempotency-Key has 1 to 255 characters, not {len(key)}"
+        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", message)
+    content = orjson.dumps(body.model_dump(exclude={"stream"}), option=orjson.OPT_SORT_KEYS)
+    return sha256(f"POST /v1/runs\n{key}".encode()).hexdigest(), sha256(content).hexdigest()
+
+
+def _traceparent(text: str | None) -> str | None:
+    """Return the header if it can be one; a broken one is as good as none."""
+    parts = (text or "").split("-")
+    is_one = [len(part) for part in parts] == [2, 32, 16, 2] and all(map(_is_hex, parts))
+    return text if is_one else None
+
+
+def _is_hex(text: str) -> bool:
+    return set(text) <= set("0123456789abcdef")
+
+
+def _stream(desk: Desk, created: Created) -> Response:
+    source = desk.source(created.run_id, created.session_id)
+    feed = desk.office.hub.follow(source, after=0)
+    response = desk.office.stream(feed, ServerSentEvents())
+    response.headers["Location"] = f"/v1/runs/{created.run_id}"
+    return response
+
+
+@router.get("")
+async def list_runs(
+    desk: AtDesk,
+    before: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    status: RunStatus | None = None,
+    agent: Annotated[str | None, Query(max_length=200)] = None,
+) -> RunList:
+    """List the caller's runs, newest first."""
+    page = await promptly(
+        desk.office.resources.runs.page(
+            desk.tenant, before=before, limit=limit, status=status, agent=agent
+        )
+    )
+    return RunList(runs=[RunView.of(record) for record in page.runs], next=page.next)
+
+
+@router.get("/{run_id}")
+async def get_run(run_id: str, desk: AtDesk) -> RunView:
+    """Return a run, as it stands."""
+    return RunView.of(await desk.run(run_id))
+
+
+@router.get("/{run_id}/result")
+async def get_result(run_id: str, desk: AtDesk, wait: Wait, response: Response) -> Result:
+    """Return what came out of a run: 200 once it has ended, 202 before."""
+    record = await _settled(desk, await desk.run(run_id), wait)
+    response.status_code = HTTPStatus.OK if record.is_settled else HTTPStatus.ACCEPTED
+    return Result.model_validate(record)
+
+
+@router.post("/{run_id}/cancel")
+async def cancel_run(run_id: str, desk: AtDesk, wait: Wait, response: Response) -> Cancelled:
+    """Ask for a run's end: 200 once it has ended, 202 while it is stopping."""
+    record = await desk.run(run_id)
+    receipt = await promptly(desk.office.resources.runs.cancel(desk.tenant, run_id))
+    done = Cancelled.of(run_id, receipt)
+    if not done.is_settled and wait:
+        record = await _settled(desk, record, wait)
+        update: dict[str, Any] = {"status": record.status, "is_settled": record.is_settled}
+        done = done.model_copy(update=update)
+    response.status_code = HTTPStatus.OK if done.is_settled else HTTPStatus.ACCEPTED
+    return done
+
+
+async def _settled(desk: Desk, record: RunRecord, wait: timedelta) -> RunRecord:
+    """Return the run once it has ended, or as it stands when the wait is over."""
+    if record.is_settled or not wait:
+        return record
+    source = desk.source(record.id, record.session_id)
+    nothing_else = frozenset[str]()
+    async with desk.office.hub.follow(source, after=record.last_seq, types=nothing_else) as feed:
+        await pages.patience(feed, wait)
+    return await desk.run(record.id)
+
+
+@router.get("/{run_id}/calls")
+async def list_calls(run_id: str, desk: AtDesk) -> CallList:
+    """Return a run's ledger of side effects."""
+    await desk.run(run_id)
+    calls = await promptly(desk.office.resources.runs.calls(desk.tenant, run_id))
+    return CallList(calls=calls)
+
+
+@router.delete("/{run_id}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_run(run_id: str, desk: AtDesk) -> None:
+    """Forget a run that has ended, with all its content."""
+    await desk.run(run_id)
+    await promptly(desk.office.resources.runs.delete(desk.tenant, run_id))
+
+
+@router.post("/{run_id}/ticket", status_code=HTTPStatus.CREATED)
+async def issue_ticket(run_id: str, desk: AtDesk) -> TicketView:
+    """Give the right to follow this run to somebody who cannot send a header."""
+    record = await desk.run(run_id)
+    expires_at: datetime = (now() + tickets.LIFE).replace(microsecond=0)
+    ticket = Ticket(desk.caller.key_id, record.id, expires_at)
+    text = tickets.issue(ticket, desk.caller.digest)
+    url = f"/v1/runs/{record.id}/events?ticket={text}"
+    return TicketView(ticket=text, url=url, expires_at=expires_at)

@@ -1,0 +1,116 @@
+"""Shows a run in a terminal: the model's words on stdout, a line for whatever else on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TextIO
+
+from .client import Client, Seen
+
+COMPLETED, NOT_COMPLETED = 0, 1
+
+LONGEST = 100
+
+
+def show_start(run: dict[str, Any]) -> None:
+    """Say which run was started."""
+    sys.stderr.write(f"→ run {run['id']} {run['status']} (session {run['session_id']})\n")
+
+
+def follow(client: Client, run_id: str, *, after: int = 0) -> int:
+    """Show the run's events until its last one, and return the exit code.
+
+    Raises:
+        ApiError: When the run cannot be followed.
+        KeyboardInterrupt: When the reader has seen enough; the run goes on, and that is said.
+    """
+    teller, cursor, last = Teller(sys.stdout, sys.stderr), str(after), ""
+    try:
+        for seen in client.follow(run_id, after=after):
+            teller.tell(seen)
+            cursor, last = seen.cursor, seen.type
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\nthe run goes on: `loopmill tail {run_id} --after {cursor}` shows the rest, "
+            f"`loopmill cancel {run_id}` stops it"
+        )
+        raise
+    status = last.removeprefix("run.") or client.load(run_id)["status"]
+    return COMPLETED if status == "completed" else NOT_COMPLETED
+
+
+class Teller:
+    """Turns events into text, as they come."""
+
+    def __init__(self, words: TextIO, lines: TextIO) -> None:
+        self._words = words
+        self._lines = lines
+        self._is_in_line = False
+        """Whether the words stand in the middle of a line."""
+        self._started: dict[str, datetime] = {}
+        self._arguments: dict[str, str] = {}
+
+    def tell(self, seen: Seen) -> None:
+        """Show one event; kinds that it does not know are passed over."""
+        if seen.type == "text.delta":
+            self._say(seen.data["text"])
+            return
+        if seen.type == "text.finished":
+            self._end_line()
+        tell = _LINES.get(seen.type)
+        if tell is not None:
+            self._end_line()
+            self._lines.write(f"{tell(self, seen)}\n")
+            self._lines.flush()
+        elif seen.type == "call.finished":
+            self._arguments[seen.data["call"]] = seen.data["arguments"]
+
+    def _say(self, text: str) -> None:
+        self._words.write(text)
+        self._words.flush()
+        self._is_in_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._is_in_line:
+            self._say("\n")
+
+    def tool_started(self, seen: Seen) -> str:
+        """Return the line for a call that a worker has begun."""
+        call = seen.data["call"]
+        if seen.time is not None:
+            self._started[call] = seen.time
+        arguments = self._arguments.get(call, "")
+        cut = arguments if len(arguments) <= LONGEST else f"{arguments[:LONGEST]}…"
+        return f"⇢ tool {seen.data.get('name', '')} {cut}"
+
+    def tool_finished(self, seen: Seen) -> str:
+        """Return the line for a call that has its answer."""
+        started = self._started.get(seen.data["call"])
+        took = f" {(seen.time - started).total_seconds():.1f}s" if started and seen.time else ""
+        if seen.data.get("is_error"):
+            return f"⇠ tool {seen.data['name']}{took} failed: {str(seen.data['content'])[:LONGEST]}"
+        return f"⇠ tool {seen.data['name']}{took}"
+
+
+def _failed(_: Teller, seen: Seen) -> str:
+    return f"! run failed {seen.data.get('code', '')}: {seen.data.get('message', '')}"
+
+
+_LINES: dict[str, Callable[[Teller, Seen], str]] = {
+    "turn.started": lambda _, seen: f"· turn {seen.turn}",
+    "turn.reset": lambda _, seen: f"↻ asked again: {seen.data.get('reason') or 'broken off'}",
+    "tool.started": Teller.tool_started,
+    "tool.finished": Teller.tool_finished,
+    "tool.lost": lambda _, seen: f"! tool {seen.data.get('name', '')} lost its worker",
+    "run.started": lambda _, seen: f"→ run started (attempt {seen.attempt})",
+    "run.retrying": lambda _, seen: f"↻ run goes on elsewhere: {seen.data.get('reason', '')}",
+    "run.waiting": lambda *_: "⏸ run waits",
+    "run.resumed": lambda *_: "→ run goes on",
+    "run.completed": lambda *_: "✓ run completed",
+    "run.cancelled": lambda *_: "! run cancelled",
+    "run.expired": lambda *_: "! run expired before it started",
+    "run.failed": _failed,
+    "stream.gap": lambda _, seen: f"… events {seen.data['from']} to {seen.data['to']} are gone",
+}

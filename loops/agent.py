@@ -1,0 +1,233 @@
+"""Agents: a loop with a model, instructions and tools; and the run of one in this process."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, overload
+
+from .bound_call import BoundToolCall
+from .buffer import Buffer
+from .closing import close
+from .context import Context
+from .default import default_loop
+from .events import AgentEvent
+from .local import LocalRuntime
+from .messages import Message, MessageLike, Messages, ToolCall, Usage
+from .model import ModelPort
+from .output import PublishedText, read_output
+from .runtime import Scope, current_scope, surround
+from .tools import Tool, as_tool
+from .wire import as_event
+
+Loop = Callable[[Context], AsyncIterator[object]]
+"""A loop: what it yields are events, or what `as_event` makes events of."""
+
+
+class AgentOptions(TypedDict, total=False):
+    """What else an agent is made with."""
+
+    max_turns: int
+    max_tokens: int | None
+    params: Mapping[str, Any]
+
+
+class RunOptions(TypedDict, total=False):
+    """What else a run is started with; see the fields of `Context`."""
+
+    output_type: Any
+    params: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    chat_id: str | None
+    user: Any
+    workspace: Any
+    max_turns: int
+
+
+class Agent:
+    """A loop with a model, instructions and tools; nothing of a run is kept in it.
+
+    Override `loop` to decide otherwise. One agent may serve many runs at the same time.
+    """
+
+    TOOLS: ClassVar[Sequence[Tool | Callable[..., Any]]] = ()
+    """Tools of the class, before those of the instance."""
+    LOOP_BUFFER: ClassVar[int | None] = None
+    """How many events the loop may be ahead of its reader; None for any number, 0 for lockstep."""
+
+    def __init__(
+        self,
+        *,
+        model: str | ModelPort | None = None,
+        system: str = "",
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        self.model = model
+        self.system = system
+        self.max_turns = options.get("max_turns", 50)
+        self.max_tokens = options.get("max_tokens")
+        self.params = options.get("params", {})
+        self._tools = [as_tool(each) for each in (*self.TOOLS, *tools)]
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The tools of the class and of the instance; a copy."""
+        return list(self._tools)
+
+    @overload
+    def resolve(self, call: ToolCall) -> BoundToolCall: ...
+    @overload
+    def resolve(self, call: Sequence[ToolCall]) -> list[BoundToolCall]: ...
+    def resolve(self, call: ToolCall | Sequence[ToolCall]) -> BoundToolCall | list[BoundToolCall]:
+        """Return the call bound to its tool; one of an unknown tool gets an error result."""
+        return Context(tools=self._tools).resolve(call)
+
+    def loop(self, context: Context) -> AsyncGenerator[AgentEvent]:
+        """Yield the run's events; override it as an asynchronous generator."""
+        return default_loop(context)
+
+    def context(
+        self,
+        messages: Iterable[MessageLike] | str = (),
+        *,
+        model: str | ModelPort | None = None,
+        **options: Unpack[RunOptions],
+    ) -> Context:
+        """Return a new run's context: what is given here goes before what the agent has."""
+        given: dict[str, Any] = {
+            "params": self.params,
+            "max_turns": self.max_turns,
+            **options,
+        }
+        return Context(
+            messages=Messages.of(messages),
+            model=self.model if model is None else model,
+            system=self.system,
+            tools=self.tools,
+            max_tokens=self.max_tokens,
+            **given,
+        )
+
+    def run(
+        self,
+        model: str | ModelPort | None = None,
+        messages: Iterable[MessageLike] | str = (),
+        **options: Unpack[RunOptions],
+    ) -> "AgentStream":
+        """Return a run in this process; it begins when its first event is asked for."""
+        context = self.context(messages, model=model, **options)
+        return AgentStream(self.loop, context, agent=self, buffer=self.LOOP_BUFFER)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """What a run in this process came to."""
+
+    output: Any
+    messages: Messages
+    events: list[AgentEvent]
+    usage: Usage
+
+
+class AgentStream:
+    """The events of a run in this process.
+
+    Used as `async with`; leaving the block ends the run and cancels its tools. A reader that gives
+    up waiting for an event loses nothing. What the loop raises is raised here, after the events
+    before it.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        context: Context,
+        *,
+        agent: object | None = None,
+        buffer: int | None = None,
+    ) -> None:
+        self.context = context
+        self._loop = loop
+        self._agent = agent
+        self._runtime = LocalRuntime(context.tool_context())
+        self._text = PublishedText()
+        self._events = Buffer(self._yielded, size=buffer)
+
+    async def __aenter__(self) -> "AgentStream":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> "AgentStream":
+        return self
+
+    async def __anext__(self) -> AgentEvent:
+        """Return the next event."""
+        event = await anext(self._events)
+        self._text.feed(event)
+        return event
+
+    async def aclose(self) -> None:
+        """End the run, if it has not ended, and wait until nothing of it is left."""
+        await self._events.aclose()
+
+    async def _yielded(self) -> AsyncIterator[AgentEvent]:
+        # This runs in a task of its own from its first step to its last, so the scope ends with it.
+        surround(Scope(self._runtime, self.context, self._agent))
+        loop = self._loop(self.context)
+        try:
+            async for yielded in loop:
+                event = as_event(yielded)
+                if event is not None:
+                    yield event
+        finally:
+            await close(loop)
+
+    @property
+    def messages(self) -> Messages:
+        """The history: the run's own list, which may be ahead of the events read so far."""
+        return self.context.messages
+
+    @property
+    def last_turn(self) -> list[Message]:
+        """The last turn as far as it came, also when it failed: complete blocks and results.
+
+        What is missing for a whole turn is mended when the history is sent to a model again.
+        """
+        return self._runtime.last_turn
+
+    @property
+    def usage(self) -> Usage:
+        """What all replies so far have cost."""
+        return self._runtime.usage
+
+    @property
+    def output(self) -> Any:
+        """What the loop set as the output, or the text of the last turn that was read here.
+
+        Raises:
+            ValidationError: When the text does not fit the run's output type.
+        """
+        if self.context.output is not None:
+            return self.context.output
+        return read_output(self._text.text, self.context.output_type)
+
+
+AgentType = TypeVar("AgentType", bound=Agent)
+
+
+def current_agent(type: type[AgentType] = Agent) -> AgentType:  # type: ignore[assignment]  # noqa: A002 - the name that callers know
+    """Return the agent whose run surrounds the caller.
+
+    Raises:
+        LookupError: Outside of an agent's run, or when the agent is of another class.
+    """
+    agent = current_scope().agent
+    if isinstance(agent, type):
+        return agent
+    raise LookupError(f"the current agent is {agent!r}, not one of the class {type.__name__!r}")

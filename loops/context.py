@@ -1,0 +1,143 @@
+"""What a loop knows of its run, and what it decides with: history, inputs, the next turn."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast, overload
+
+from .bound_call import BoundToolCall, tools_by_name
+from .errors import SetupError, TurnLimitExceeded
+from .messages import Message, MessageLike, Messages, ToolCall, as_message
+from .model import ModelPort, ModelRequest, resolve_model
+from .runtime import Runtime, active_scope, fallback_runtime
+from .tool_context import ToolContext
+from .tools import Tool
+
+T = TypeVar("T")
+
+
+@dataclass(kw_only=True)
+class Context:
+    """One run, as its loop sees it; only the loop changes its messages."""
+
+    messages: Messages = field(default_factory=Messages)
+    """The history, oldest first; given as messages, plain dicts or strings."""
+    model: str | ModelPort | None = None
+    system: str = ""
+    tools: Sequence[Tool] = ()
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What else the provider takes, by its own names."""
+    max_tokens: int | None = None
+    output_type: Any = None
+    """The type that the final text is read as; None for text."""
+    run: str = ""
+    session: str | None = None
+    attempt: int = 1
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    chat_id: str | None = None
+    """The session's id, by the name that the loop kit has for it."""
+    user: Any = None
+    workspace: Any = None
+    approvals: Sequence[str] = ()
+    declined: Sequence[str] = ()
+    auto: bool = True
+    replaying: bool = False
+    """Whether a resumed run has not yet come to where it was before."""
+    max_turns: int = 50
+    output: Any = None
+    """What the run gives; None for the text of its last turn."""
+    turns: int = 0
+    """How many turns this pass has begun."""
+    runtime: Runtime | None = field(default=None, repr=False)
+    """The runtime outside of any scope; inside, the scope's goes before it."""
+
+    def __post_init__(self) -> None:
+        self.messages = Messages.of(self.messages)
+        self.session = self.session or self.chat_id
+        self.chat_id = self.chat_id or self.session
+
+    @property
+    def last_message(self) -> str:
+        """The text of the newest message; empty when there is none."""
+        return self.messages[-1].text if self.messages else ""
+
+    def keep_running(self) -> bool:
+        """Say whether there is something left to answer.
+
+        Raises:
+            TurnLimitExceeded: When a turn past `max_turns` would begin.
+        """
+        if not self.messages or self.messages[-1].role == "assistant":
+            return False
+        if self.turns >= self.max_turns:
+            raise TurnLimitExceeded(self.max_turns)
+        return True
+
+    def add(self, added: MessageLike | Iterable[MessageLike] | None) -> None:
+        """Append a message, or several, to the history; None is passed over."""
+        if added is None:
+            return
+        if isinstance(added, (Message, str, Mapping)):
+            self.messages.append(as_message(cast("MessageLike", added)))
+        else:
+            self.messages.extend(as_message(each) for each in added)
+
+    @overload
+    def resolve(self, call: ToolCall) -> BoundToolCall: ...
+    @overload
+    def resolve(self, call: Sequence[ToolCall]) -> list[BoundToolCall]: ...
+    def resolve(self, call: ToolCall | Sequence[ToolCall]) -> BoundToolCall | list[BoundToolCall]:
+        """Return the call bound to its tool; one of an unknown tool gets an error result."""
+        tools = tools_by_name(self.tools)
+        if isinstance(call, ToolCall):
+            return BoundToolCall(call, tools.get(call.name), self.current_runtime)
+        return [BoundToolCall(each, tools.get(each.name), self.current_runtime) for each in call]
+
+    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+        """Return what the function gives, and do not call it again when the run is resumed.
+
+        Raises:
+            DuplicateName: When a step of this name is being taken already.
+        """
+        return await self.current_runtime().step(name, function)
+
+    def current_runtime(self) -> Runtime:
+        """Return the runtime of the surrounding run, or of this context alone."""
+        scope = active_scope()
+        if scope is not None:
+            return scope.runtime
+        if self.runtime is None:
+            self.runtime = fallback_runtime()
+        return self.runtime
+
+    def request(self) -> ModelRequest:
+        """Return what the model is asked next: a copy, which later changes do not touch."""
+        port = self.port()
+        return ModelRequest(
+            model=self.model if isinstance(self.model, str) else port.name,
+            messages=tuple(self.messages),
+            system=self.system,
+            tools=tuple(each.spec for each in tools_by_name(self.tools).values()),
+            max_tokens=self.max_tokens,
+            params=dict(self.params),
+        )
+
+    def port(self) -> ModelPort:
+        """Return the port of the model.
+
+        Raises:
+            SetupError: When there is no model, or none of its name.
+        """
+        if self.model is None:
+            raise SetupError("the run has no model; give the agent or the call a model=")
+        return resolve_model(self.model)
+
+    def tool_context(self) -> ToolContext:
+        """Return what every tool of the run may know; each call adds its own."""
+        return ToolContext(
+            user=self.user,
+            workspace=self.workspace,
+            chat_id=self.chat_id,
+            approvals=frozenset(self.approvals),
+            auto=self.auto,
+            run=self.run,
+        )

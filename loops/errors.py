@@ -1,0 +1,291 @@
+"""Every error this system raises on purpose.
+
+    AgentError
+    ├── RequestError            the caller asked for something impossible       → 4xx
+    │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook             → 404
+    │   ├── BrokenHistory       calls and results do not pair                   → 400
+    │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · StillRunning   → 409
+    │   ├── InvalidInput                                                        → 422
+    │   └── Busy                no room now; carries `retry_after`
+    │       └── QueueFull → 429 · MemoryFull → 503
+    ├── RunError                the run stops; code and message are stored on it
+    │   ├── TurnLimitExceeded · RunTimedOut · HookExpired
+    │   ├── ReplayDiverged · WorkerLost · DuplicateName
+    │   └── LoopFailed          the user's loop raised; see __cause__
+    │       └── BadYield        the loop yielded what is no event
+    ├── ToolError               the model reads it as a tool result; the run goes on
+    │   ├── UnknownTool · InvalidArguments · ToolRejected · ToolTimedOut
+    │   └── ToolFailed          the tool raised; see __cause__
+    ├── ProviderError           the model's service failed; `retryable` says whether to try again
+    │   ├── RateLimited         carries `retry_after`
+    │   ├── ContextTooLong      carries `limit`, `sent`
+    │   ├── Overloaded · Unavailable · Timeout · Incomplete
+    │   └── Unauthorized · InvalidRequest · Refused
+    └── SetupError              the program is put together wrongly; nothing starts
+
+`RunLeft` stands outside of the tree: it ends a pass that owns its run no more, and is no failure.
+"""
+
+# ruff: noqa: N818 - the names say what happened; all of them are errors, but for the one that is not
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import ClassVar
+
+_WORD = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+class AgentError(Exception):
+    """The root of all errors that are raised on purpose."""
+
+    code: ClassVar[str] = "agent_error"
+    """The stable name of the error on the wire: that of its class, unless it says another one."""
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in vars(cls):
+            cls.code = _WORD.sub("_", cls.__name__).lower()
+
+
+class RequestError(AgentError):
+    """The caller asked for something impossible."""
+
+    code = "invalid_request"
+
+
+class UnknownRun(RequestError):
+    """No run of this tenant has the id."""
+
+
+class UnknownSession(RequestError):
+    """No session of this tenant has the id."""
+
+
+class UnknownLoop(RequestError):
+    """No agent of the app has the name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.known = sorted(known)
+        names = ", ".join(repr(each) for each in self.known) or "none at all"
+        super().__init__(f"no agent is named {name!r}; the app knows {names}")
+
+
+class UnknownHook(RequestError):
+    """No hook of the run has the label."""
+
+
+class BrokenHistory(RequestError):
+    """Calls and results of a history do not pair, or it holds what no provider takes."""
+
+
+class AlreadySettled(RequestError):
+    """A cancel or a resolution came too late."""
+
+
+class InvalidInput(RequestError):
+    """The request's content is not what the operation takes."""
+
+
+class IdempotencyConflict(RequestError):
+    """The idempotency key was used before, with another request."""
+
+
+class SessionBusy(RequestError):
+    """Another run owns the session, and the caller does not want to wait."""
+
+    def __init__(self, session_id: str, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"session {session_id!r} belongs to run {run_id!r} until that ends; "
+            "wait for it, or send on_conflict 'enqueue'"
+        )
+
+
+class StillRunning(RequestError):
+    """The run has to end before this can be done."""
+
+
+class Busy(RequestError):
+    """The system has no room now; the same request may succeed later."""
+
+    def __init__(self, message: str, *, retry_after: timedelta) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class QueueFull(Busy):
+    """A queue has reached its depth limit."""
+
+
+class MemoryFull(Busy):
+    """Redis is short of memory."""
+
+
+class RunError(AgentError):
+    """The run stops; code and message are stored on it."""
+
+    code = "run_failed"
+
+
+class TurnLimitExceeded(RunError):
+    """A turn past the agent's `max_turns` would have begun."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(
+            f"the agent has taken {limit!r} turns and still has something to answer; "
+            "raise max_turns if it needs more"
+        )
+
+
+class RunTimedOut(RunError):
+    """The run was computing for longer than its timeout allows."""
+
+    code = "timed_out"
+
+
+class HookExpired(RunError):
+    """Nobody resolved a hook in time."""
+
+
+class ReplayDiverged(RunError):
+    """A resumed loop asks for something else than before, and going on might repeat a tool."""
+
+
+class WorkerLost(RunError):
+    """Too many workers died in a row while they drove the run."""
+
+
+class DuplicateName(RunError):
+    """Two steps or hooks of one name are open at the same time."""
+
+
+class LoopFailed(RunError):
+    """The user's loop raised; the cause is its error."""
+
+
+class BadYield(LoopFailed):
+    """The loop yielded a value that is no event."""
+
+
+class ToolError(AgentError):
+    """The model reads it as the result of its call, and the run goes on."""
+
+
+class UnknownTool(ToolError):
+    """The model called a tool that the agent does not have."""
+
+
+class InvalidArguments(ToolError):
+    """The arguments of a call do not fit the tool."""
+
+
+class ToolRejected(ToolError):
+    """A person did not approve the call."""
+
+
+class ToolTimedOut(ToolError):
+    """The tool took longer than its timeout allows."""
+
+
+class ToolFailed(ToolError):
+    """The tool raised; the cause is its error."""
+
+
+class ProviderError(AgentError):
+    """The model's service failed."""
+
+    code = "provider_failed"
+    retryable: bool = False
+    """Whether the same request may succeed later: the raiser says so, no catcher guesses."""
+
+    def __init__(
+        self, message: str, *, retryable: bool | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        if retryable is not None:
+            self.retryable = retryable
+        self.status = status
+
+
+class RateLimited(ProviderError):
+    """The provider takes no more requests for now."""
+
+    retryable = True
+
+    def __init__(
+        self, message: str, *, retry_after: timedelta | None = None, status: int | None = 429
+    ) -> None:
+        super().__init__(message, status=status)
+        self.retry_after = retry_after
+
+
+class ContextTooLong(ProviderError):
+    """The request does not fit the model's window."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit: int | None = None,
+        sent: int | None = None,
+        status: int | None = 400,
+    ) -> None:
+        super().__init__(message, status=status)
+        self.limit = limit
+        self.sent = sent
+
+
+class Overloaded(ProviderError):
+    """The provider is up but has no capacity."""
+
+    retryable = True
+
+
+class Unavailable(ProviderError):
+    """The provider cannot be reached or answers with a fault of its own."""
+
+    retryable = True
+
+
+class Timeout(ProviderError):
+    """The provider did not answer in time."""
+
+    code = "provider_timeout"
+    retryable = True
+
+
+class Unauthorized(ProviderError):
+    """The provider does not accept the credentials."""
+
+
+class InvalidRequest(ProviderError):
+    """The provider does not understand the request."""
+
+    code = "provider_invalid_request"
+
+
+class Refused(ProviderError):
+    """The provider understands the request and declines it."""
+
+
+class Incomplete(ProviderError):
+    """The reply broke off before its end."""
+
+    retryable = True
+
+
+class SetupError(AgentError):
+    """The program is put together wrongly: a name, a path, a signature; nothing starts."""
+
+
+class RunLeft(BaseException):
+    """A port refuses to work for a pass that owns its run no more.
+
+    It is a `BaseException`, so that no `except Exception` of a loop stops it: whatever such a pass
+    still does is without effect, and the sooner it ends the better.
+    """
+
+    def __init__(self, message: str = "this pass owns its run no more") -> None:
+        super().__init__(message)

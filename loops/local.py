@@ -1,0 +1,135 @@
+"""The runtime of one process: models are asked and tools are called right here."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event as Flag
+from typing import Any, TypeVar
+
+from .closing import close
+from .errors import DuplicateName
+from .events import ModelEvent, PartialToolCallResult, StreamEnd
+from .fold import fold
+from .history import repair
+from .messages import Message, ToolCall, ToolResult, Usage, tool_message
+from .model import ModelPort, ModelRequest, ask, stamp
+from .perform import perform
+from .runtime import OpenTurn, partial_sink, set_fallback
+from .tool_context import ProgressSink, ToolContext
+from .tools import Tool, arguments_of, unknown_tool_result
+
+T = TypeVar("T")
+
+TOOL_TIMEOUT = timedelta(minutes=5)
+"""How long a tool may take that names no limit of its own."""
+
+
+class LocalRuntime:
+    """What a loop asks for is done at once, and nothing of it is kept beyond the process."""
+
+    def __init__(self, tool_context: ToolContext | None = None) -> None:
+        self._tool_context = tool_context or ToolContext()
+        self._turns: list[_LocalTurn] = []
+        self._steps: set[str] = set()
+        self._usage = Usage()
+
+    async def open_turn(self, request: ModelRequest, port: ModelPort) -> OpenTurn:
+        """Ask the model, with a history that keeps the pairing law."""
+        fit = replace(request, messages=tuple(repair(request.messages)))
+        turn = _LocalTurn(number=len(self._turns) + 1, request=fit, port=port)
+        self._turns.append(turn)
+        return turn
+
+    async def call(
+        self, call: ToolCall, tool: Tool | None, overrides: Mapping[str, Any] | None = None
+    ) -> ToolResult:
+        """Perform the call here, and hand its partial results to whoever wants them."""
+        if tool is None:
+            result = unknown_tool_result(call)
+        else:
+            context = replace(
+                self._tool_context, call=call, cancelled=Flag(), sink=_partials(call, tool)
+            )
+            arguments = arguments_of(call, overrides)
+            result = await perform(tool, arguments, context, timeout=TOOL_TIMEOUT)
+        for turn in self._turns[-1:]:
+            turn.keep(call, result)
+        return result
+
+    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+        """Return what the function gives.
+
+        Raises:
+            DuplicateName: When a step of this name is being taken already.
+        """
+        if name in self._steps:
+            raise DuplicateName(
+                f"a step named {name!r} is being taken already; give steps at one time their names"
+            )
+        self._steps.add(name)
+        try:
+            return await function()
+        finally:
+            self._steps.discard(name)
+
+    @property
+    def usage(self) -> Usage:
+        """What all replies so far have cost."""
+        total = Usage()
+        for turn in self._turns:
+            total += turn.usage
+        return total
+
+    @property
+    def last_turn(self) -> list[Message]:
+        """The last turn so far: the blocks that are complete, and the results that have come."""
+        return self._turns[-1].messages() if self._turns else []
+
+
+class _LocalTurn:
+    def __init__(self, *, number: int, request: ModelRequest, port: ModelPort) -> None:
+        self.number = number
+        self.key = f"turn:{number}"
+        self.usage = Usage()
+        self._request = request
+        self._port = port
+        self._seen: list[ModelEvent] = []
+        self._results: list[ToolResult] = []
+
+    async def events(self) -> AsyncIterator[ModelEvent]:
+        reply = ask(self._port, self._request)
+        try:
+            async for event in reply:
+                stamped = stamp(event, key=self.key, number=self.number)
+                self._seen.append(stamped)
+                if isinstance(event, StreamEnd) and event.usage is not None:
+                    self.usage = event.usage
+                yield stamped
+        finally:
+            await close(reply)
+
+    async def leave(self) -> None:
+        """Nothing is kept of a turn here, so there is nothing to finish."""
+
+    def keep(self, call: ToolCall, result: ToolResult) -> None:
+        if call.turn == self.key:
+            self._results.append(result)
+
+    def messages(self) -> list[Message]:
+        reply = fold(self._seen, closed_only=True)
+        results = tool_message(self._results)
+        return [each for each in (reply, results) if each is not None and each.content]
+
+
+def _partials(call: ToolCall, tool: Tool) -> ProgressSink:
+    target = partial_sink.get()
+
+    def sink(value: object, *, kept: bool) -> None:
+        del kept  # nothing is slower than the tool here, so every value arrives
+        if target is not None:
+            target(PartialToolCallResult(call.key, value, tool.name, turn=call.number))
+
+    return sink
+
+
+set_fallback(LocalRuntime)

@@ -1,0 +1,219 @@
+"""The events of a model's reply, one class a kind; `type` is the name of the kind on the wire.
+
+A reply is made of blocks, numbered from 0: each is started, grows by deltas, is finished.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from .messages import Message, ToolCall, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Anything that happens in a run."""
+
+    type: ClassVar[str] = ""
+    turn: int | None = None
+    """The number of the turn, from 1; None for what belongs to no turn."""
+    replayed: bool = field(default=False, compare=False)
+    """Whether a resumed run shows the event again; never sent or stored."""
+    snapshot: Callable[[], Message] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def message(self) -> Message | None:
+        """The model's message up to and with this event; built when it is asked for."""
+        return None if self.snapshot is None else self.snapshot()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart(Event):
+    """A reply of the model begins."""
+
+    type = "turn.started"
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd(Event):
+    """A reply of the model is complete."""
+
+    type = "turn.finished"
+    stop_reason: str | None = None
+    """Anthropic's words: end_turn, tool_use, max_tokens, …; or `cut` for a broken reply."""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextStart(Event):
+    """A block of text begins."""
+
+    type = "text.started"
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Event):
+    """More text of a block."""
+
+    type = "text.delta"
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextEnd(Event):
+    """A block of text is complete."""
+
+    type = "text.finished"
+    block: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningStart(Event):
+    """The model begins to think; `redacted` is what only its provider can read."""
+
+    type = "reasoning.started"
+    block: int
+    redacted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta(Event):
+    """More of what the model thinks."""
+
+    type = "reasoning.delta"
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningEnd(Event):
+    """The model has thought; the signature goes back to its provider with the block."""
+
+    type = "reasoning.finished"
+    block: int
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStart(Event):
+    """The model begins to write a call."""
+
+    type = "call.started"
+    block: int
+    id: str
+    """The provider's id."""
+    name: str
+    call: str = ""
+    """Our own key of the call; the runtime fills it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDelta(Event):
+    """More of the call's arguments, as a piece of JSON text."""
+
+    type = "call.delta"
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnd(Event):
+    """The model has written a call: it may be started now."""
+
+    type = "call.finished"
+    block: int
+    id: str
+    name: str
+    arguments: str
+    """All of the arguments, as JSON text."""
+    call: str = ""
+
+    @property
+    def tool_call(self) -> ToolCall:
+        """The call, to be resolved and scheduled."""
+        turn = self.call.rpartition(".")[0]
+        return ToolCall(
+            id=self.id,
+            key=self.call,
+            name=self.name,
+            arguments=self.arguments,
+            turn=turn,
+            block=self.block,
+            number=self.turn,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolStart(Event):
+    """The model begins to write a call that its provider performs itself."""
+
+    type = "builtin.started"
+    block: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolDelta(Event):
+    """More of such a call's arguments."""
+
+    type = "builtin.delta"
+    block: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolEnd(Event):
+    """The model has written such a call."""
+
+    type = "builtin.finished"
+    block: int
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltinToolResult(Event):
+    """The provider's answer to such a call; `content` is the provider's block, word for word."""
+
+    type = "builtin.result"
+    block: int
+    id: str
+    name: str
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class File(Event):
+    """A file that the model made: base64 data, or an address."""
+
+    type = "file"
+    block: int
+    media_type: str
+    data: str
+    filename: str | None = None
+
+
+ModelEvent = (
+    StreamStart
+    | StreamEnd
+    | TextStart
+    | TextDelta
+    | TextEnd
+    | ReasoningStart
+    | ReasoningDelta
+    | ReasoningEnd
+    | ToolStart
+    | ToolDelta
+    | ToolEnd
+    | BuiltinToolStart
+    | BuiltinToolDelta
+    | BuiltinToolEnd
+    | BuiltinToolResult
+    | File
+)
+"""What a model's port yields."""

@@ -1,0 +1,145 @@
+"""The port through which a loop causes effects, and the scope that a loop runs in.
+
+What stands behind the port may be this process or a queue: the loop cannot tell.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from .events import PartialToolCallResult
+from .messages import ToolCall, ToolResult
+from .model import ModelPort, ModelRequest
+from .reply import ModelEvent
+from .tools import Tool
+
+T = TypeVar("T")
+
+
+class OpenTurn(Protocol):
+    """A turn that has been asked for."""
+
+    @property
+    def key(self) -> str:
+        """The turn's id, which is the same in each pass of its run."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The ordinal of the turn in this pass, from 1."""
+        ...
+
+    def events(self) -> AsyncIterator[ModelEvent]:
+        """Yield the reply once, each event stamped with the turn and held by nobody else.
+
+        The turn is finished when the iterator is asked past its last event.
+        """
+        ...
+
+    async def leave(self) -> None:
+        """Finish the turn before its end: what was seen of it is the turn. No-op after the end."""
+        ...
+
+
+class Runtime(Protocol):
+    """What a loop can ask for; every method may raise `RunLeft` in a pass that lost its run."""
+
+    async def open_turn(self, request: ModelRequest, port: ModelPort) -> OpenTurn:
+        """Ask the model."""
+        ...
+
+    async def call(
+        self, call: ToolCall, tool: Tool | None, overrides: Mapping[str, Any] | None = None
+    ) -> ToolResult:
+        """Start the call and wait for its result; a tool's failure is a result too.
+
+        Args:
+            call: The call.
+            tool: The tool; None when the agent has none of this name, which is an error result.
+            overrides: Arguments that replace those of the model.
+        """
+        ...
+
+    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+        """Return what the function gives; a resumed run does not call it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What surrounds a loop while it runs."""
+
+    runtime: Runtime
+    context: object
+    """The run's `Context`."""
+    agent: object | None = None
+
+
+_scope: ContextVar[Scope] = ContextVar("loops_scope")
+
+
+def active_scope() -> Scope | None:
+    """Return the scope that surrounds the caller, or None outside of a run."""
+    return _scope.get(None)
+
+
+def current_scope() -> Scope:
+    """Return the scope that surrounds the caller.
+
+    Raises:
+        LookupError: Outside of a run.
+    """
+    scope = _scope.get(None)
+    if scope is None:
+        raise LookupError("this works inside of a run only: in an agent's loop or in its tools")
+    return scope
+
+
+@contextmanager
+def scoped(scope: Scope) -> Generator[None]:
+    """Let the scope surround the block; enter and leave it in the same task."""
+    token = _scope.set(scope)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+_fallbacks: list[Callable[[], Runtime]] = []
+
+
+def set_fallback(factory: Callable[[], Runtime]) -> None:
+    """Say which runtime serves a context outside of any scope."""
+    _fallbacks[:] = [factory]
+
+
+def fallback_runtime() -> Runtime:
+    """Return a new runtime for a context outside of any scope.
+
+    Raises:
+        LookupError: When there is none.
+    """
+    if not _fallbacks:
+        raise LookupError("there is no runtime here: run the loop by an agent or an app")
+    return _fallbacks[0]()
+
+
+def surround(scope: Scope) -> None:
+    """Let the scope surround the rest of the current task, which is the scope's own.
+
+    What a tool around it wants of its own partial results is no business of the scope's calls.
+    """
+    _scope.set(scope)
+    partial_sink.set(None)
+
+
+PartialSink = Callable[[PartialToolCallResult], None]
+
+partial_sink: ContextVar[PartialSink | None] = ContextVar("loops_partial_sink", default=None)
+"""Where a runtime may hand the partial results of the calls of this task, before their result.
+
+A `ToolRunner` sets it around each call that it starts; a runtime that has them elsewhere does not
+need it.
+"""

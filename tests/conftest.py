@@ -1,0 +1,72 @@
+"""What tests of all floors share: a real server, links to it, and the check that nothing leaks."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from fakeredis import FakeAsyncRedis, FakeRedis, FakeServer
+
+from worker.embedded import Server, start_server
+from worker.keys import Keys, stays
+from worker.link import Link, open_link
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A real server, of this test process alone, that keeps nothing on disk."""
+    server = start_server(tmp_path_factory.mktemp("server"), durable=False)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_url(server: Server) -> Iterator[str]:
+    """The URL of an empty server; at the end every key must be on its way out, or on the list."""
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+        yield server.url
+        _check_leaks(client)
+        client.flushall()
+
+
+@pytest.fixture
+async def link(redis_url: str) -> AsyncIterator[Link]:
+    """A link to an empty real server."""
+    async with open_link(redis_url) as link:
+        yield link
+
+
+@pytest.fixture(params=["fake", "real"])
+async def any_link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
+    """A link to an empty server; the suite runs on fakeredis, then on the real one."""
+    if request.param == "real":
+        async with open_link(request.getfixturevalue("redis_url")) as link:
+            yield link
+        return
+    server = FakeServer()
+    with FakeRedis(server=server) as blocking:
+        async with (
+            FakeAsyncRedis(server=server) as client,
+            open_link(client, blocking=blocking) as link,
+        ):
+            yield link
+        _check_leaks(blocking)
+
+
+@pytest.fixture
+def keys() -> Keys:
+    """The names of a namespace."""
+    return Keys("t")
+
+
+@pytest.fixture
+def shipped() -> Path:
+    """The root of this checkout."""
+    return Path(__file__).parents[1]
+
+
+def _check_leaks(client: redis.Redis) -> None:
+    names = [name.decode() for name in client.scan_iter(count=1000)]
+    forever = [name for name in names if client.ttl(name) == -1 and not stays(name)]
+    assert forever == [], "keys without a time to live"

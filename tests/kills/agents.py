@@ -1,0 +1,159 @@
+"""Agents whose workers are killed: loops that pass through, transform, drop and inject events.
+
+Their model is a pure function of the history, and asks for what is still missing; so whatever was
+cut, it ends with the same words. Its call ids are `call_0`, `call_1` in every turn. What the tools
+do is counted in a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import loops as ai
+from loops.blocks import Raw
+from loops.providers.scripted import Piece, call, scripted, text
+
+PACE = timedelta(milliseconds=float(os.environ.get("KILLS_PACE", "4")))
+TOOL = float(os.environ.get("KILLS_TOOL", "0.1"))
+
+
+def effect(context: ai.ToolContext, name: str) -> None:
+    """Leave a mark in the world."""
+    with Path(os.environ["KILLS_EFFECTS"]).open("a", encoding="utf-8") as file:
+        file.write(f"{context.idempotency_key} {name} {context.attempt} {os.getpid()}\n")
+
+
+@ai.tool(idempotent=True)
+async def look_up(topic: str, context: ai.ToolContext) -> str:
+    """Look a topic up; looking again does no harm."""
+    effect(context, "look_up")
+    await asyncio.sleep(TOOL)
+    return f"all about {topic}"
+
+
+@ai.tool
+async def send(to: str, context: ai.ToolContext) -> str:
+    """Send a letter: this must not happen twice."""
+    effect(context, "send")
+    await asyncio.sleep(TOOL / 2)
+    return f"sent to {to}"
+
+
+WANTED = (("look_up", "topic", ("rivers", "hills")), ("send", "to", ("ann",)))
+LATER = (("send", "to", ("bob", "cem")), ("look_up", "topic", ("sea",)))
+
+
+def _asked(history: list[Raw]) -> set[tuple[str, str]]:
+    blocks = [
+        block
+        for message in history
+        if message["role"] == "assistant" and isinstance(message["content"], list)
+        for block in message["content"]
+    ]
+    return {
+        (block["name"], str(next(iter(block["input"].values()))))
+        for block in blocks
+        if block["type"] == "tool_use"
+    }
+
+
+def _missing(history: list[Raw], wanted: Any) -> list[Piece]:
+    asked = _asked(history)
+    return [
+        call(tool, **{argument: value})
+        for tool, argument, values in wanted
+        for value in values
+        if (tool, value) not in asked
+    ]
+
+
+def reply(history: list[Raw]) -> list[Piece]:
+    """Ask for what is missing of the first batch, then of the second, then answer."""
+    for number, wanted in enumerate((WANTED, LATER), 1):
+        missing = _missing(history, wanted)
+        if missing:
+            return [text(f"step {number}: I look at what is there"), *missing]
+    return [text("the report: rivers, hills and sea; ann, bob and cem have their letters")]
+
+
+model = scripted(reply, pace=PACE, delta=5)
+TOOLS = [look_up, send]
+
+
+class Transforming(ai.Agent):
+    """Shouts."""
+
+    async def loop(self, context: ai.Context) -> AsyncIterator[ai.events.AgentEvent]:
+        async for event in super().loop(context):
+            if isinstance(event, ai.events.TextDelta):
+                yield replace(event, text=event.text.upper())
+            else:
+                yield event
+
+
+class Dropping(ai.Agent):
+    """Says its text in one piece at the end of each turn, and nothing of its calls."""
+
+    async def loop(self, context: ai.Context) -> AsyncIterator[ai.events.AgentEvent]:
+        said: list[str] = []
+        async for event in super().loop(context):
+            if isinstance(event, ai.events.TextDelta):
+                said.append(event.text)
+            elif isinstance(event, ai.events.ToolCallResult):
+                yield event
+            elif isinstance(event, ai.events.StreamEnd):
+                yield ai.events.TextDelta(0, "".join(said), turn=event.turn)
+                said.clear()
+
+
+class Injecting(ai.Agent):
+    """Says more than its model: notes before, between and after."""
+
+    async def loop(self, context: ai.Context) -> AsyncIterator[object]:
+        yield {"type": "status", "status": "begin"}
+        deltas = 0
+        async for event in super().loop(context):
+            yield event
+            if isinstance(event, ai.events.TextDelta):
+                deltas += 1
+                if deltas % 3 == 0:
+                    yield {"type": "status", "status": f"{deltas} deltas"}
+            if isinstance(event, ai.events.ToolCallResult):
+                yield {"type": "note", "about": event.content}
+        yield {"type": "status", "status": "end"}
+
+
+async def plain(context: ai.Context) -> AsyncIterator[object]:
+    """A bare generator function, with the loop written out."""
+    while context.keep_running():
+        async with ai.stream(context=context) as stream, ai.ToolRunner() as runner:
+            async for event in ai.util.merge(stream, runner.events()):
+                yield event  # noqa: ASYNC119 - whoever runs a loop closes it
+                if isinstance(event, ai.events.ToolEnd):
+                    runner.schedule(context.resolve(event.tool_call))
+            context.add(stream.message)
+            context.add(runner.get_tool_message())
+
+
+class Plain(ai.Agent):
+    """The loop of the documents, unchanged."""
+
+    def loop(self, context: ai.Context) -> Any:
+        return plain(context)
+
+
+app = ai.App(
+    agents={
+        "passing": ai.Agent(model=model, tools=TOOLS),
+        "plain": Plain(model=model, tools=TOOLS),
+        "transforming": Transforming(model=model, tools=TOOLS),
+        "dropping": Dropping(model=model, tools=TOOLS),
+        "injecting": Injecting(model=model, tools=TOOLS),
+    }
+)

@@ -1,0 +1,172 @@
+"""Runs that are killed at an event, and what must be the same as without the kill."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from loops.wire import RUNTIME_TYPES
+from tests.fleet import Fleet, Member
+from tests.waiting import wait_until
+from worker.event_log import TERMINAL_EVENTS, LogEvent, decode_message
+from worker.resources import Resources
+from worker.runs import NewRun
+
+TENANT = "default"
+LEASE = {"LOOPMILL_LEASE": "1s"}
+SETTLED_WITHIN = timedelta(seconds=25)
+
+
+@dataclass
+class Seen:
+    """What a subscriber saw that stayed: by pub/sub, and by the log where that has a gap."""
+
+    events: list[LogEvent] = field(default_factory=list[LogEvent])
+
+    @property
+    def last(self) -> int:
+        return self.events[-1].seq if self.events else 0
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run came to."""
+
+    status: str
+    output: str | None
+    attempts: int
+    history: list[dict[str, Any]]
+    view: list[str]
+    """What a client shows in the end, in no order."""
+    effects: Counter[str]
+    is_cut: bool
+    """Whether a turn was cut between its first call and its end, or a tool was lost."""
+
+
+class Stage:
+    """Two run workers and a tool worker on one server, and runs that are watched."""
+
+    def __init__(self, fleet: Fleet, resources: Resources, effects: Path) -> None:
+        self.fleet = fleet
+        self.resources = resources
+        self.effects = effects
+        self.runs: list[Member] = []
+        self.tools: list[Member] = []
+
+    def man(self) -> None:
+        """See to it that two run workers and one tool worker serve."""
+        self.runs = [member for member in self.runs if member.is_alive]
+        self.tools = [member for member in self.tools if member.is_alive]
+        new = [self.fleet.start("worker", "runs") for _ in range(2 - len(self.runs))]
+        new_tools = [self.fleet.start("worker", "tools") for _ in range(1 - len(self.tools))]
+        for member in [*new, *new_tools]:
+            self.fleet.wait(member)
+        self.runs += new
+        self.tools += new_tools
+
+    async def submit(self, agent: str, session_id: str | None = None) -> str:
+        message = {"role": "user", "content": "write the report"}
+        created = await self.resources.runs.create(
+            TENANT, NewRun(agent, [message], session_id=session_id)
+        )
+        return created.run_id
+
+    async def watch(self, run_id: str, on_event: Callable[[LogEvent], None]) -> Seen:
+        """Follow a run to its end as any Redis client may: the channel first, then the log."""
+        seen, keys = Seen(), self.resources.keys.run(TENANT, run_id)
+
+        def take(events: list[LogEvent]) -> None:
+            for event in events:
+                if event.seq > seen.last:
+                    assert event.seq == seen.last + 1, f"a gap before {event.seq}"
+                    seen.events.append(event)
+                    on_event(event)
+
+        async with self.resources.link.client.pubsub() as subscription:
+            await subscription.subscribe(keys.log)
+            while not seen.is_over:
+                message = await subscription.get_message(
+                    ignore_subscribe_messages=False, timeout=0.25
+                )
+                events = None
+                if message is not None and message["type"] == "message":
+                    first, _, events = decode_message(message["data"])
+                    events = events if first <= seen.last + 1 else None
+                if events is None:
+                    events = await self.resources.log.read(keys, after=seen.last)
+                take(events)
+        return seen
+
+    def owner(self, seen: list[LogEvent]) -> Member | None:
+        """Return the process of the worker that drives the run, by what the log says of it."""
+        named = [e.data["worker"] for e in seen if e.type.startswith("run.") and "worker" in e.data]
+        return next(
+            (m for m in self.runs if named and any(named[-1] in line for line in m.lines)), None
+        )
+
+    async def outcome(self, run_id: str, seen: Seen) -> Outcome:
+        run = await self.resources.runs.load(TENANT, run_id)
+        stored = await self.resources.sessions.messages(TENANT, run.session_id, limit=1000)
+        lines = self.effects.read_text(encoding="utf-8").splitlines()
+        keys = [line.split()[0] for line in lines if line.startswith(run_id)]
+        cut = any(e.type == "tool.lost" or e.data.get("stop_reason") == "cut" for e in seen.events)
+        return Outcome(
+            run.status,
+            run.output,
+            run.attempt,
+            [plain_message(message.message) for message in stored],
+            sorted(view_of(seen.events)),
+            Counter(keys),
+            cut,
+        )
+
+
+def plain_message(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with the results in the order of their text: tools end in any order."""
+    content = message["content"]
+    if not isinstance(content, list):
+        return message
+    plain = [{k: v for k, v in block.items() if k not in {"call", "id"}} for block in content]
+    results = all(block["type"] == "tool_result" for block in plain)
+    for block in plain:
+        block.pop("tool_use_id", None)
+    ordered = sorted(plain, key=lambda b: json.dumps(b, sort_keys=True)) if results else plain
+    return {"role": message["role"], "content": ordered}
+
+
+def view_of(events: list[LogEvent]) -> list[str]:
+    """Fold a log into what a client shows: the yields, without those that were voided later.
+
+    Deltas are put together, since a flush may fall anywhere.
+    """
+    shown: list[LogEvent] = []
+    for event in events:
+        if event.type == "turn.reset":
+            shown = [one for one in shown if one.seq <= event.data["after"]]
+        elif event.type not in RUNTIME_TYPES:
+            shown.append(event)
+    rows: list[str] = []
+    texts: dict[tuple[Any, ...], str] = {}
+    for event in shown:
+        if event.type.endswith(".delta"):
+            place = (event.type, event.turn, event.data["block"])
+            texts[place] = texts.get(place, "") + event.data["text"]
+        else:
+            rows.append(json.dumps([event.type, event.data], sort_keys=True))
+    return rows + [f"{place} {text}" for place, text in texts.items()]
+
+
+async def settled(watching: asyncio.Task[Seen]) -> Seen:
+    """Wait for the end of a run that is watched."""
+    await wait_until(watching.done, within=SETTLED_WITHIN, for_="the run to settle")
+    return watching.result()

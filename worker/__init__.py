@@ -1,0 +1,1 @@
+"""The worker floor: Redis, the queue, the event log, and the runs that live in them."""

@@ -1,0 +1,120 @@
+"""`python -m worker [runs|tools|all|QUEUE…]`: serve queues until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from loops.app import App
+from loops.errors import SetupError
+from loops.find import find
+from loops.tasks import Owner
+
+from .arq_worker import RUNS, QueueWorker
+from .event_loop import run
+from .functions import Work
+from .jobs import JOBS, settle_dead
+from .resources import Resources, open_resources
+from .settings import Settings, SettingsError
+from .working import working
+
+ALL = ("runs", "runs:batch", "tools")
+"""What `all` stands for."""
+
+CONCURRENCY = 20
+"""How many jobs of a kind hold a slot at the same time, unless told otherwise."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve queues until SIGTERM or SIGINT; return the exit code."""
+    parser = argparse.ArgumentParser(prog="loopmill worker", description=serve_worker.__doc__)
+    parser.add_argument("queues", nargs="*", default=["all"], metavar="runs|tools|all|QUEUE")
+    parser.add_argument("--concurrency", type=int, default=CONCURRENCY)
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        settings = Settings.from_env(os.environ)
+        return run(serve_worker(settings, given.queues, concurrency=given.concurrency))
+    except (SettingsError, SetupError) as error:
+        sys.stderr.write(f"loopmill worker: {error}\n")
+        return 2
+
+
+async def serve_worker(settings: Settings, queues: Sequence[str], *, concurrency: int) -> int:
+    """Serve runs, tools, or both, in slots of their own, until the process is told to stop."""
+    app = load_app(settings)
+    owner = Owner()
+    async with open_resources(settings) as resources, AsyncExitStack() as stack:
+        workers = [
+            await stack.enter_async_context(_worker(resources, app, group, concurrency))
+            for group in grouped(queues)
+        ]
+        for told in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(told, _stop, workers)
+        serving = [owner.start(worker.main(), name="worker") for worker in workers]
+        names = ", ".join(name for group in grouped(queues) for name in group)
+        sys.stdout.write(
+            f"loopmill worker ready: queues {names} (concurrency {concurrency}), "
+            f"pid {os.getpid()}\n"
+        )
+        sys.stdout.flush()
+        await asyncio.wait(serving)
+        for served in serving:
+            served.result()
+    return 0
+
+
+def _stop(workers: Sequence[QueueWorker]) -> None:
+    for worker in workers:
+        worker.stop()
+
+
+def load_app(settings: Settings) -> App:
+    """Return the app that the settings name.
+
+    Raises:
+        SetupError: When it is not named, cannot be found, or is no `App`.
+    """
+    if settings.app is None:
+        raise SetupError("LOOPMILL_APP is not set: name your app as 'module:name'")
+    app = find(settings.app)
+    if not isinstance(app, App):
+        raise SetupError(f"{settings.app!r} is a {type(app).__name__}, not an App")
+    return app
+
+
+def grouped(queues: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the queues of loops and those of tools: they never share slots."""
+    named = [name for queue in queues for name in _names(queue)]
+    runs = tuple(name for name in named if name.partition(":")[0] == RUNS)
+    others = tuple(name for name in named if name.partition(":")[0] != RUNS)
+    return [group for group in (runs, others) if group]
+
+
+def _names(queue: str) -> tuple[str, ...]:
+    if queue == "all":
+        return ALL
+    return ("runs", "runs:batch") if queue == "runs" else (queue,)
+
+
+@asynccontextmanager
+async def _worker(
+    resources: Resources, app: App, queues: tuple[str, ...], concurrency: int
+) -> AsyncGenerator[QueueWorker]:
+    ctx: dict[str, Any] = {}
+    work = Work(JOBS, queues, concurrency, on_dead=settle_dead, ctx=ctx)
+    worker = QueueWorker(resources.link, resources.keys, resources.settings, work)
+    async with working(resources, app=app, worker_id=worker.worker_id) as mine:
+        worker.ctx["resources"] = mine
+        yield worker
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Answers from elsewhere (a tool job, later a hook or a child run), in the order of hand-over.
+
+An answer that reached the loop in an earlier pass reaches it in the same order again: it waits for
+those that were handed over before it. A loop that does not ask for one of them this time is not
+held up for long: order is kept for loops that do again what they did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from loops.messages import ToolResult
+
+PATIENCE = 1.0
+"""Seconds that an answer waits for one before it which the loop does not come to ask for."""
+
+
+class Answers:
+    """What a pass waits for from outside of it."""
+
+    def __init__(self, handed: Sequence[str]) -> None:
+        self._order = list(handed)
+        self._known: dict[str, bytes] = {}
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self._given: set[str] = set()
+        self._moved = asyncio.Event()
+
+    @property
+    def waiting(self) -> list[str]:
+        """The keys whose answer is not here."""
+        return list(self._waiting)
+
+    def result_of(self, key: str) -> ToolResult | None:
+        """Return the result of a call, if it is here."""
+        known = self._known.get(key)
+        return None if known is None else ToolResult.decode(known)
+
+    def arrive(self, key: str, value: bytes) -> None:
+        """Take an answer; the first one counts, a later one of the same key is the same."""
+        self._known.setdefault(key, value)
+        future = self._waiting.pop(key, None)
+        if future is not None and not future.done():
+            future.set_result(value)
+
+    async def wait(self, key: str) -> bytes:
+        """Return the answer, when it is here and its turn has come."""
+        value = self._known.get(key)
+        if value is None:
+            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            self._waiting[key] = future
+            value = await future
+        while missing := self._missing_before(key):
+            self._moved.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE):
+                    await self._moved.wait()
+                    continue
+            self._given.update(missing)
+        return value
+
+    def hand_over(self, key: str) -> bool:
+        """Note that the loop has the answer, and say whether that is new to the record."""
+        self._given.add(key)
+        self._moved.set()
+        return key not in self._order
+
+    def _missing_before(self, key: str) -> list[str]:
+        before = self._order[: self._order.index(key)] if key in self._order else self._order
+        return [one for one in before if one not in self._given]

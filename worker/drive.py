@@ -1,0 +1,68 @@
+"""Drive a claimed run: begin a pass, pull its loop, leave the run once; again if a pass ended.
+
+This knows no arq: it is given a claim, and gives it up by the scripts that end a pass.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from .begin import NotBegun, begin
+from .calls import RunPlace
+from .left import Left
+from .lifecycle import Lifecycle
+from .link import Link
+from .queue import Claim
+from .run_pass import RunPass
+from .working import WorkerResources
+
+EXPIRED = {"code": "expired", "message": "the run's time to start was over before a worker had it"}
+
+
+async def drive(
+    resources: WorkerResources, place: RunPlace, *, claim: Claim, lifecycle: Lifecycle
+) -> Left:
+    """Drive the run until it is settled, or somebody else goes on with it."""
+    reason = ""
+    while True:
+        begun = await begin(
+            resources.link,
+            resources.keys,
+            claim,
+            run=(place.tenant, place.run_id),
+            reason=reason,
+        )
+        if isinstance(begun, NotBegun):
+            return await _let_go(resources.link, place, claim, begun)
+        left = await RunPass(resources, place, begun, claim=claim, lifecycle=lifecycle).run()
+        if left is not Left.PASS_ENDED:
+            return left
+        reason = "provider_failed"
+
+
+async def _let_go(link: Link, place: RunPlace, claim: Claim, found: NotBegun) -> Left:
+    claim.released = True
+    if not found.is_late:
+        return Left.LOST
+    await settle_unowned(link, place, claim, status="expired", failure=EXPIRED)
+    return Left.EXPIRED
+
+
+async def settle_unowned(
+    link: Link, place: RunPlace, claim: Claim, *, status: str, failure: dict[str, str]
+) -> bool:
+    """Settle a run whose claim is held, but which no pass drives; say whether it was open still."""
+    settled: int = await link.run(
+        "settle_unowned",
+        keys=[place.record],
+        arguments=[
+            claim.queue,
+            claim.job_id,
+            claim.token,
+            status,
+            orjson.dumps([{"type": f"run.{status}", "data": failure}]),
+            "error",
+            orjson.dumps(failure),
+        ],
+    )
+    return settled == 1

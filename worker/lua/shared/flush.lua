@@ -1,0 +1,86 @@
+-- Shared by every script of a loop: check the fence, then append what was yielded before. Needs `log`.
+-- The script that flushes sets the expiry, last.
+-- Arguments: epoch, number of the script in its pass, count, events, digests,
+--   opened turns (n, then "<index> <key>" each), handed-over keys (n, then each),
+--   first slot, messages (n, then each).
+-- Digests are packed: two bytes of index into the events, eight of digest, for each yield.
+-- A pass numbers its scripts 1, 2, 3 …: one whose reply was lost is sent again and is not done twice,
+-- and none is done before the one ahead of it.
+
+local LEFT, DONE, DIVERGED, GO_ON, GAP, REPEATED = 0, 1, 2, 3, 4, 5
+
+local function fenced(record, epoch)
+  local now = redis.call('HMGET', record, 'epoch', 'status')
+  return now[1] == epoch and now[2] == 'running'
+end
+
+-- Returns nil when the script may go on.
+local function refusal(record, epoch, number)
+  local sent = redis.call('HGET', record, 'sent')
+  if not sent then return LEFT end
+  local sent_epoch, sent_number = string.match(sent, '^(%d+)%.(%d+)$')
+  if sent_epoch ~= epoch then return LEFT end
+  if tonumber(number) <= tonumber(sent_number) then return REPEATED end
+  if not fenced(record, epoch) then return LEFT end
+  if tonumber(number) > tonumber(sent_number) + 1 then return GAP end
+  return nil
+end
+
+-- A slot is created once: the same content again is no change, other content is a divergence.
+local function write_slots(record, from, messages)
+  if #messages == 0 then return nil end
+  local names = redis.call('HMGET', record, 'session_key', 'session_start', 'id')
+  local list = names[1] .. ':messages'
+  local length = redis.call('LLEN', list)
+  for k, message in ipairs(messages) do
+    local index = tonumber(names[2]) + from + k - 1
+    if index < length then
+      if redis.call('LINDEX', list, index) ~= message then return from + k - 1 end
+    elseif index == length then
+      length = redis.call('RPUSH', list, message)
+    else
+      return from + k - 1
+    end
+  end
+  keep_session(names[1])
+  return nil
+end
+
+local function owns_session(record)
+  local names = redis.call('HMGET', record, 'session_key', 'id')
+  return redis.call('HGET', names[1], 'owner') == names[2]
+end
+
+local function take(arguments, at)
+  local count, taken = tonumber(arguments[at]), {}
+  for i = 1, count do taken[i] = arguments[at + i] end
+  return taken, at + count + 1
+end
+
+-- Returns a code, what it is about (first seq, or the slot that differs), and the next argument's place.
+-- `more_count` and `more_events` are appended in the same entry.
+local function flush(record, arguments, now, more_count, more_events)
+  local count, events, digests = tonumber(arguments[3]), arguments[4], arguments[5]
+  local opened, handed, messages, from, at
+  opened, at = take(arguments, 6)
+  handed, at = take(arguments, at)
+  from = tonumber(arguments[at])
+  messages, at = take(arguments, at + 1)
+  local refused = refusal(record, arguments[1], arguments[2])
+  if refused then return refused, 0, at end
+  if #messages > 0 and not owns_session(record) then return LEFT, 0, at end
+  redis.call('HSET', record, 'sent', arguments[1] .. '.' .. arguments[2])
+  local differs = write_slots(record, from, messages)
+  if differs then return DIVERGED, differs, at end
+  local first = 0
+  if count + more_count > 0 then
+    first = append(record, count + more_count, joined(events, more_events), now)
+  end
+  if digests ~= '' then redis.call('RPUSH', record .. ':yields', string.format('%d:', first) .. digests) end
+  for _, pair in ipairs(opened) do
+    local index, key = string.match(pair, '^(%d+) (.*)$')
+    redis.call('HSET', record, 'open:' .. key, string.format('%d', first + tonumber(index)))
+  end
+  for _, key in ipairs(handed) do redis.call('RPUSH', record .. ':handed', key) end
+  return DONE, first, at
+end

@@ -1,0 +1,53 @@
+-- Shared by every script that appends to a run's log. Needs `queue`.
+-- A run's keys are made from its record: <record>:log, :journal, :calls, :yields, :handed, :input, :snapshot.
+
+local PUBLISH_LIMIT = 65536
+local TERMINAL = { completed = true, failed = true, cancelled = true, expired = true }
+local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot' }
+
+-- All keys of a run end at the same instant.
+local function expire(record, at)
+  for _, part in ipairs(PARTS) do
+    redis.call('PEXPIREAT', record .. part, string.format('%d', at))
+  end
+end
+
+-- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish.
+local function expire_live(record, now)
+  local times = redis.call('HMGET', record, 'timeout', 'retention', 'patience')
+  expire(record, now + tonumber(times[1]) + tonumber(times[2]) + tonumber(times[3]))
+end
+
+-- A session's keys end together, some time after its last use.
+local function keep_session(session)
+  local retention = redis.call('HGET', session, 'retention')
+  if not retention then return end
+  for _, part in ipairs({ '', ':messages', ':queue', ':runs' }) do
+    redis.call('PEXPIRE', session .. part, retention)
+  end
+end
+
+-- Two JSON arrays as one, without reading them.
+local function joined(left, right)
+  if left == '' or left == '[]' then return right end
+  if right == '' or right == '[]' then return left end
+  return string.sub(left, 1, -2) .. ',' .. string.sub(right, 2)
+end
+
+-- Append one entry of `count` events, publish the same bytes, and return the first event's seq.
+local function append(record, count, events, now)
+  local attempt = redis.call('HGET', record, 'attempt')
+  local last = redis.call('HINCRBY', record, 'last_seq', count)
+  local first = last - count + 1
+  local stamp = string.format('%d', now)
+  redis.call('XADD', record .. ':log', string.format('%d-0', last),
+    'attempt', attempt, 'time', stamp, 'events', events)
+  redis.call('HINCRBY', record, 'log_bytes', #events)
+  local range = string.format('%d %d', first, last)
+  if #events > PUBLISH_LIMIT then
+    redis.call('PUBLISH', record .. ':log', range)
+  else
+    redis.call('PUBLISH', record .. ':log', range .. ' ' .. attempt .. ' ' .. stamp .. ' ' .. events)
+  end
+  return first
+end

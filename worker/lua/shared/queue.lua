@@ -1,0 +1,52 @@
+-- Shared by every script that changes a queue. A queue's keys are made from its first one:
+-- <queue>:claims, <queue>:tokens, <queue>:lapses, <queue>:wake.
+
+local WAKE_LIMIT = 1024
+
+-- Redis' clock is the only clock: milliseconds since the epoch.
+local function clock()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- A wake token names no job; the list is capped, since sleepers need no more tokens than there are.
+local function wake(queue)
+  redis.call('LPUSH', queue .. ':wake', '1')
+  redis.call('LTRIM', queue .. ':wake', 0, WAKE_LIMIT - 1)
+  redis.call('PEXPIRE', queue .. ':wake', 60000)
+end
+
+-- The claim lasts until `ends`. The queue's score and arq's key say the same to arq's tools.
+local function hold(queue, id, token, now, lease)
+  local ends = string.format('%d', now + lease)
+  redis.call('ZADD', queue, ends, id)
+  redis.call('ZADD', queue .. ':claims', ends, id)
+  redis.call('SET', 'arq:in-progress:' .. id, token, 'PX', lease)
+end
+
+local function enqueue(queue, id, payload, due, now)
+  redis.call('SET', 'arq:job:' .. id, payload)
+  redis.call('ZADD', queue, due, id)
+  if due <= now then wake(queue) end
+end
+
+-- Whoever shows this token owns the job, also when its lease is over and nobody took it.
+local function holds(queue, id, token)
+  return redis.call('HGET', queue .. ':tokens', id) == token
+end
+
+-- The claim is gone, the job stays.
+local function unclaim(queue, id)
+  redis.call('HDEL', queue .. ':tokens', id)
+  redis.call('HDEL', queue .. ':lapses', id)
+  redis.call('ZREM', queue .. ':claims', id)
+  redis.call('DEL', 'arq:in-progress:' .. id)
+end
+
+-- The job is gone, with its claim.
+local function release(queue, id)
+  unclaim(queue, id)
+  redis.call('ZREM', queue, id)
+  redis.call('ZREM', 'arq:abort', id)
+  redis.call('DEL', 'arq:job:' .. id, 'arq:retry:' .. id)
+end

@@ -1,0 +1,84 @@
+-- Shared by every script that moves a run. Needs `queue` and `log`.
+
+-- Tell whoever drives the run what happened; a lost message costs its owner one sweep, never a hang.
+local function nudge(record, kind, key, value)
+  local owner = redis.call('HMGET', record, 'owner_channel', 'job')
+  if owner[1] then
+    redis.call('PUBLISH', owner[1], owner[2] .. '\n' .. kind .. '\n' .. key .. '\n' .. value)
+  end
+end
+
+local function enqueue_run(record, now, due)
+  local job = redis.call('HMGET', record, 'queue_key', 'job', 'payload')
+  enqueue(job[1], job[2], job[3], due, now)
+end
+
+-- Something that a run may wait for was answered: a waiting run is queued, once; a running one is told.
+local function answer(record, now, kind, key, value)
+  local status = redis.call('HGET', record, 'status')
+  if status == 'waiting' then
+    redis.call('HSET', record, 'status', 'queued')
+    enqueue_run(record, now, now)
+  elseif status == 'running' then
+    nudge(record, kind, key, value)
+  end
+end
+
+-- The session goes to the next run that waits for it.
+local function free_session(record, now)
+  local names = redis.call('HMGET', record, 'session_key', 'run_base', 'id')
+  local session, base = names[1], names[2]
+  if redis.call('HGET', session, 'owner') ~= names[3] then
+    redis.call('LREM', session .. ':queue', 0, names[3])
+    return
+  end
+  redis.call('HDEL', session, 'owner')
+  while true do
+    local next_run = redis.call('LPOP', session .. ':queue')
+    if not next_run then return end
+    local waiting = base .. next_run
+    if redis.call('HGET', waiting, 'status') == 'queued' then
+      redis.call('HSET', session, 'owner', next_run)
+      enqueue_run(waiting, now, now)
+      return
+    end
+  end
+end
+
+-- Every call without an answer is closed: a queued one never starts, a started one is told to stop.
+-- Returns the keys of the started ones and of those that were only queued.
+local function cancel_calls(record, now)
+  local calls = record .. ':calls'
+  local all, stopping, cancelled = redis.call('HGETALL', calls), {}, {}
+  for i = 1, #all, 2 do
+    local key = string.match(all[i], '^(.*)|state$')
+    if key and (all[i + 1] == 'queued' or all[i + 1] == 'started') then
+      local job = redis.call('HMGET', calls, key .. '|queue', key .. '|job', key .. '|channel')
+      redis.call('HSET', calls, key .. '|state', 'cancelled')
+      if all[i + 1] == 'started' then
+        stopping[#stopping + 1] = key
+        redis.call('ZADD', 'arq:abort', string.format('%d', now), job[2])
+        redis.call('PUBLISH', job[3], job[2] .. '\ncancel\n\n')
+      else
+        cancelled[#cancelled + 1] = key
+        release(job[1], job[2])
+      end
+    end
+  end
+  return stopping, cancelled
+end
+
+-- Terminal: the status is readable before its event; the claim, the session and open calls are let go.
+local function settle(record, now, status, fields)
+  redis.call('HSET', record, 'status', status, 'finished', string.format('%d', now), unpack(fields))
+  redis.call('HINCRBY', record, 'epoch', 1)
+  redis.call('HDEL', record, 'owner', 'owner_channel')
+  local job = redis.call('HMGET', record, 'queue_key', 'job', 'retention')
+  release(job[1], job[2])
+  local stopping, cancelled = cancel_calls(record, now)
+  free_session(record, now)
+  redis.call('DEL', record .. ':yields', record .. ':handed')
+  if status == 'completed' then redis.call('DEL', record .. ':journal') end
+  expire(record, now + tonumber(job[3]))
+  return stopping, cancelled
+end

@@ -1,0 +1,31 @@
+-- Start a call once: write its turn up to and with its block into the journal, and enqueue its job.
+-- From here on the turn is never asked again.
+-- KEYS: record
+-- ARGV: as `flush`, then call key, turn key or '', part of the turn, its length in events, queue key,
+--   job id, payload, call (JSON), 1 when it may run again after a crash else 0, `tool.queued` event,
+--   queue name, queues set
+-- Returns {code, first seq or slot, state, result or false}.
+-- uses: queue log flush
+local record, now = KEYS[1], clock()
+local calls, journal = record .. ':calls', record .. ':journal'
+local last = #ARGV
+local key, turn = ARGV[last - 11], ARGV[last - 10]
+local state = redis.call('HGET', calls, key .. '|state')
+local code, about = flush(record, ARGV, now, state and 0 or 1, state and '' or ARGV[last - 2])
+if code ~= DONE and code ~= REPEATED then return { code, about, '', false } end
+if turn ~= '' and redis.call('HEXISTS', journal, turn) == 0 then
+  local length = string.match(redis.call('HGET', journal, 'part:' .. turn) or '0 ', '^(%d+) ')
+  if tonumber(length) < tonumber(ARGV[last - 8]) then
+    redis.call('HSET', journal, 'part:' .. turn, ARGV[last - 8] .. ' ' .. ARGV[last - 9])
+  end
+end
+if not state then
+  state = 'queued'
+  redis.call('HSET', calls, key .. '|state', state, key .. '|queue', ARGV[last - 7], key .. '|job', ARGV[last - 6],
+    key .. '|call', ARGV[last - 4], key .. '|again', ARGV[last - 3], key .. '|attempts', 0)
+  redis.call('HSET', record, 'poison', 0)
+  enqueue(ARGV[last - 7], ARGV[last - 6], ARGV[last - 5], now, now)
+  redis.call('SADD', ARGV[last], ARGV[last - 1])
+end
+expire_live(record, now)
+return { code, about, state, redis.call('HGET', calls, key .. '|result') }

@@ -1,0 +1,69 @@
+"""What a worker is told about its jobs, at once: an answer has come, somebody wants an end.
+
+A message is four lines on the worker's channel: job id, kind, key, value. Messages may be lost; so
+whoever listens also looks things up once a second, and at once after a reconnect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+SWEEP = 1.0
+"""Seconds after which a lost message is made up for."""
+
+Listener = Callable[[str, str, bytes], None]
+"""Takes the kind, the key and the value of a message about one job."""
+
+logger = logging.getLogger("loopmill.worker")
+
+
+class Nudges:
+    """Hears the messages of one worker, and passes each to the listener of its job."""
+
+    def __init__(self, client: Redis, channel: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._listeners: dict[str, Listener] = {}
+        self.is_listening = asyncio.Event()
+
+    @contextmanager
+    def listener(self, job_id: str, listener: Listener) -> Iterator[None]:
+        """Pass the messages about a job to the listener while the block runs."""
+        self._listeners[job_id] = listener
+        try:
+            yield
+        finally:
+            del self._listeners[job_id]
+
+    async def listen(self) -> None:
+        """Hear messages until cancelled; a lost connection is made again."""
+        while True:
+            with suppress(RedisError, OSError):
+                await self._hear()
+            self.is_listening.clear()
+            await asyncio.sleep(SWEEP / 4)
+
+    async def _hear(self) -> None:
+        async with self._client.pubsub(ignore_subscribe_messages=False) as subscription:
+            await subscription.subscribe(self._channel)
+            while True:
+                message: dict[str, Any] | None = await subscription.get_message(timeout=30)
+                if message is None:
+                    await subscription.ping()
+                elif message["type"] == "subscribe":
+                    self.is_listening.set()
+                elif message["type"] == "message":
+                    self._pass_on(message["data"])
+
+    def _pass_on(self, raw: bytes) -> None:
+        job_id, kind, key, value = raw.split(b"\n", 3)
+        listener = self._listeners.get(job_id.decode())
+        if listener is not None:
+            listener(kind.decode(), key.decode(), value)

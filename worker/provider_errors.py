@@ -1,0 +1,45 @@
+"""A provider's failure as the journal holds it, so that a resumed loop meets the same error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from loops.errors import ContextTooLong, ProviderError, RateLimited
+
+
+def encode_error(error: ProviderError) -> dict[str, Any]:
+    """Return what is kept of the error."""
+    kept: dict[str, Any] = {
+        "code": error.code,
+        "message": str(error),
+        "retryable": error.retryable,
+        "status": error.status,
+    }
+    if isinstance(error, RateLimited) and error.retry_after is not None:
+        kept["retry_after"] = error.retry_after.total_seconds()
+    if isinstance(error, ContextTooLong):
+        kept |= {"limit": error.limit, "sent": error.sent}
+    return kept
+
+
+def decode_error(kept: dict[str, Any]) -> ProviderError:
+    """Return the error again, of its own class; a class that is not known here is the root's."""
+    cls = _CLASSES.get(kept["code"], ProviderError)
+    if issubclass(cls, RateLimited):
+        after = kept.get("retry_after")
+        pause = None if after is None else timedelta(seconds=after)
+        return cls(kept["message"], retry_after=pause, status=kept["status"])
+    if issubclass(cls, ContextTooLong):
+        return cls(kept["message"], limit=kept["limit"], sent=kept["sent"], status=kept["status"])
+    return cls(kept["message"], retryable=kept["retryable"], status=kept["status"])
+
+
+def _all_classes(root: type[ProviderError]) -> Iterator[type[ProviderError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from _all_classes(child)
+
+
+_CLASSES = {cls.code: cls for cls in _all_classes(ProviderError)}

@@ -1,0 +1,316 @@
+"""One pass of a run: its loop, what may end it, and how the run is then left.
+
+*Give up first, close after.* Who parks, hands back or has lost the run ends the pass by its script,
+before the loop is cancelled; so nothing that the loop's `except` and `finally` do has any effect.
+Only a user's cancel, a timeout and the loop's own end close the loop first, and settle after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from redis.exceptions import RedisError
+
+from loops.closing import closing
+from loops.context import Context
+from loops.errors import (
+    AgentError,
+    LoopFailed,
+    ReplayDiverged,
+    RunLeft,
+    RunTimedOut,
+    WorkerLost,
+)
+from loops.guard import Raised, describe, outcome_of
+from loops.jsonable import jsonable
+from loops.messages import Messages
+from loops.runtime import Scope, scoped
+from loops.tasks import Owner
+from loops.wire import as_event
+
+from .begin import Begun
+from .calls import CallDesk, RunPlace
+from .closing_history import closing_messages
+from .idling import Idling
+from .left import OUTCOMES, Left
+from .lifecycle import Lifecycle
+from .log_head import LogHead
+from .nudges import SWEEP
+from .queue import Claim, Stop
+from .run_record import RunStatus
+from .runtime import QueueRuntime
+from .wire import Part
+from .working import WorkerResources
+from .writer import GO_ON, Writer
+
+POISON = 3
+"""After how many workers that died in a row over a run nobody tries it again."""
+
+CLOSING = 10.0
+"""Seconds that a cancelled loop has to write what it still wants to say."""
+
+_BY_STOP = {
+    Stop.LOST: Left.LOST,
+    Stop.STALLED: Left.LOST,
+    Stop.ABORTED: Left.CANCELLED,
+    Stop.DRAINED: Left.HANDED_BACK,
+    Stop.SHUT: Left.HANDED_BACK,
+}
+
+logger = logging.getLogger("loopmill.run")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a pass leaves its run."""
+
+    left: Left
+    error: BaseException | None = None
+
+
+class RunPass:
+    """One claim's pass over a run."""
+
+    def __init__(
+        self,
+        resources: WorkerResources,
+        place: RunPlace,
+        begun: Begun,
+        *,
+        claim: Claim,
+        lifecycle: Lifecycle,
+    ) -> None:
+        self._resources = resources
+        self._place = place
+        self._begun = begun
+        self._claim = claim
+        self._lifecycle = lifecycle
+        self._loops = Owner()
+        self._services = Owner()
+        self._leaving: asyncio.Task[Left | None] | None = None
+        self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
+        self._desk = CallDesk(resources.link, place, resources.settings)
+        self._head = LogHead(resources.link, resources.log, place, resources.settings)
+        self._idling = Idling(claim.slot, self._services)
+        self._cancelled = asyncio.Event()
+        self._context = self._new_context()
+        self.runtime = QueueRuntime(
+            begun,
+            writer=self._writer,
+            desk=self._desk,
+            idling=self._idling,
+            is_draining=lambda: lifecycle.draining,
+        )
+        self.runtime.follow(self._context.messages)
+
+    def _new_context(self) -> Context:
+        run = self._begun.run
+        context = self._resources.app.context_of(
+            run.agent,
+            Messages([*self._begun.prefix, *self._begun.input]),
+            metadata=run.metadata,
+            chat_id=run.session_id,
+        )
+        context.run, context.attempt = run.id, run.attempt
+        return context
+
+    async def run(self) -> Left:
+        """Drive the loop until it ends or the run is left; the loop is closed in either case."""
+        try:
+            with self._resources.nudges.listener(self._claim.job_id, self._hear):
+                return await self._until_left()
+        except RunLeft:
+            return Left.LOST
+        finally:
+            await self._finish_leaving()
+            self._writer.leave()
+            await self._close_loop()
+            self.runtime.close()
+            await self._services.close_within(CLOSING)
+
+    async def _until_left(self) -> Left:
+        refused = self._refused()
+        if refused is not None:
+            return await self._left_by(refused) or Left.LOST
+        loop = self._loops.start(outcome_of(self._drive_loop), name="loop")
+        self._services.start(self._sweep(), name="sweep")
+        while True:
+            left = await self._left_by(await self._next_ending(loop))
+            if left is not None:
+                return left
+
+    async def _left_by(self, ending: Ending) -> Left | None:
+        # Whatever becomes of this job's task, a leave that was begun is brought to its end.
+        self._leaving = self._services.start(self._leave(ending), name="leave")
+        left = await asyncio.shield(self._leaving)
+        if left is None:
+            self._leaving = None
+        return left
+
+    async def _finish_leaving(self) -> None:
+        if self._claim.stop is not None and self._leaving is None:
+            # The worker wants the job's task back: the run is left before the loop hears of it.
+            stopped = self._leave(Ending(_BY_STOP[self._claim.stop]))
+            self._leaving = self._services.start(stopped, name="leave")
+        if self._leaving is not None:
+            await asyncio.wait({self._leaving}, timeout=2 * CLOSING)
+
+    def _hear(self, kind: str, key: str, value: bytes) -> None:
+        if kind == "call":
+            self.runtime.answers.arrive(key, value)
+        elif kind == "cancel":
+            self._cancelled.set()
+
+    def _refused(self) -> Ending | None:
+        """Return how the run ends before its loop is called, if it does."""
+        if self._begun.run.is_cancelling or self._claim.stop is Stop.ABORTED:
+            return Ending(Left.CANCELLED)
+        if self._begun.poison >= POISON:
+            return Ending(
+                Left.FAILED,
+                WorkerLost(
+                    f"{self._begun.poison} workers died in a row while they drove the run, and "
+                    "none of them came further; it is given up"
+                ),
+            )
+        return None
+
+    # -- the loop
+
+    async def _next_ending(self, loop: asyncio.Task[Raised | None]) -> Ending:
+        watched: dict[asyncio.Future[Any], Left] = {
+            self._watch(self._cancelled.wait()): Left.CANCELLED,
+            self._watch(self._until_idle_in(self._lifecycle.drained())): Left.HANDED_BACK,
+            self._watch(self._until_idle_in(self._claim.slot.asked_to_park.wait())): Left.PARKED,
+        }
+        first: set[asyncio.Future[Any]] = {loop, self.runtime.left, *watched}
+        done, _ = await asyncio.wait(
+            first,
+            timeout=self._time_left(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if loop in done:
+            outcome = loop.result()
+            return Ending(Left.FAILED, outcome.error) if outcome else Ending(Left.COMPLETED)
+        if self.runtime.left in done:
+            return Ending(self.runtime.left.result())
+        lefts = [left for future, left in watched.items() if future in done]
+        return Ending(lefts[0]) if lefts else Ending(Left.TIMED_OUT, self._timed_out())
+
+    def _watch(self, wait: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+        return self._services.start(wait, name="watch")
+
+    async def _until_idle_in(self, wait: Coroutine[Any, Any, object]) -> None:
+        """Wait, and then until all that the run does is wait, so that it can be left at no cost."""
+        await wait
+        await self._idling.until_idle()
+
+    def _time_left(self) -> float:
+        return max(0.0, self._begun.run.timeout.total_seconds() - self._begun.ran / 1000)
+
+    def _timed_out(self) -> RunTimedOut:
+        return RunTimedOut(
+            f"the run was computing for longer than its timeout of {self._begun.run.timeout}; "
+            "start it with a longer one if it needs more"
+        )
+
+    async def _drive_loop(self) -> None:
+        app, run = self._resources.app, self._begun.run
+        with scoped(Scope(self.runtime, self._context, app.agents.get(run.agent))):
+            events = app.loop_of(run.agent)(self._context)
+            async with closing(events):
+                async for yielded in events:
+                    event = as_event(yielded)
+                    if event is not None:
+                        self.runtime.publish(event)
+
+    async def _sweep(self) -> None:
+        """Make up for lost messages, and keep the log bounded, once a second."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            with suppress(RedisError):
+                await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+                await self._head.cut_when_long(self._begun.epoch)
+
+    async def _close_loop(self) -> None:
+        if not await self._loops.close_within(CLOSING):
+            logger.warning("! the loop of %s does not end when it is cancelled", self._begun.run.id)
+
+    # -- leaving
+
+    async def _leave(self, ending: Ending) -> Left | None:
+        """Leave the run, and return how; None when a park was refused, and the loop goes on."""
+        match ending.left:
+            case Left.PARKED:
+                return await self._park()
+            case Left.HANDED_BACK:
+                self._claim.released = True
+                await self.runtime.end("hand_back", self._claim.token)
+            case Left.PASS_ENDED | Left.LOST:
+                self._writer.leave()
+            case _:
+                await self._close_loop()
+                await self._settle(ending)
+        return ending.left
+
+    async def _park(self) -> Left | None:
+        self._claim.released = True
+        waiting = self.runtime.answers.waiting
+        event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
+        answer = await self.runtime.end("park", event, len(waiting), *waiting)
+        if answer[0] != GO_ON:
+            return Left.PARKED
+        self._claim.released = False
+        return None
+
+    async def _settle(self, ending: Ending) -> None:
+        self._claim.released = True
+        if ending.left is not Left.COMPLETED:
+            answers = self.runtime.answers
+            self._context.messages.extend(
+                closing_messages(self._context.messages, self.runtime.last_turn, answers.result_of)
+            )
+        try:
+            await self._send_settle(ending)
+        except ReplayDiverged as error:
+            # Its messages are refused; what failed first is what the run is told.
+            await self._send_settle(Ending(Left.FAILED, ending.error or error))
+
+    async def _send_settle(self, ending: Ending) -> None:
+        status = OUTCOMES[ending.left] or RunStatus.FAILED
+        tally, failure = self.runtime.tally, failure_of(ending)
+        usage = None if tally.usage is None else tally.usage.model_dump(exclude_none=True)
+        output = self._output()
+        event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
+        if usage is not None:
+            event["usage"] = usage
+        self.runtime.say(f"run.{status}", event)
+        fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
+        if failure:
+            fields += ["error", orjson.dumps(failure)]
+        await self.runtime.end("settle_run", status.value, *fields)
+        logger.info("%s run %s %s", "✓" if failure is None else "!", self._begun.run.id, status)
+
+    def _output(self) -> str:
+        output = self._context.output
+        if output is None:
+            return self.runtime.tally.output
+        return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()
+
+
+def failure_of(ending: Ending) -> dict[str, str] | None:
+    """Return code and message of how a run failed; None when it did not."""
+    error = ending.error
+    if ending.left is Left.CANCELLED:
+        return {"code": "cancelled", "message": "the run was cancelled"}
+    if error is None:
+        return None
+    if isinstance(error, AgentError):
+        return {"code": error.code, "message": describe(error)}
+    return {"code": LoopFailed.code, "message": f"the loop raised {describe(error)}"}

@@ -1,0 +1,286 @@
+"""The runs of all tenants: accept, look up, list, cancel, forget.
+
+What a run's owner writes (events, units, its end) goes through the pass that owns it, not through
+here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import time
+from typing import Any, Literal
+
+import orjson
+
+from loops.errors import (
+    AlreadySettled,
+    IdempotencyConflict,
+    InvalidInput,
+    QueueFull,
+    SessionBusy,
+    StillRunning,
+    UnknownRun,
+)
+
+from .keys import Keys
+from .link import Link
+from .payloads import encode_job
+from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
+from .settings import Settings
+
+RUNS_QUEUE = "runs"
+"""The queue of interactive runs."""
+
+PATIENCE = timedelta(days=7)
+"""How long an accepted run may stay queued before it expires unstarted."""
+
+IDEMPOTENCY = timedelta(hours=24)
+"""How long the answer to an idempotency key is kept."""
+
+SESSION_RETENTION = timedelta(days=30)
+"""How long a session is kept after its last use."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What a caller asks for."""
+
+    agent: str
+    messages: Sequence[dict[str, Any]]
+    """The input, as plain messages in Anthropic's shape."""
+    session_id: str | None = None
+    on_conflict: Literal["enqueue", "reject"] = "enqueue"
+    timeout: timedelta | None = None
+    """The limit of its running time; None for the configured one. Waiting does not count."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    idempotency: tuple[str, str] | None = None
+    """Digests of the idempotency key and of the request's body."""
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The receipt of an accepted run."""
+
+    run_id: str
+    session_id: str
+    status: RunStatus
+    is_new: bool
+    """False when the same request had been accepted before under its idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReceipt:
+    """What a cancel did."""
+
+    status: RunStatus
+    is_settled: bool
+    """Whether the run is cancelled; else it is stopping."""
+    stopping: list[str]
+    """Calls that run now, and are told to stop; a synchronous tool cannot be stopped."""
+    cancelled_calls: list[str]
+    """Calls that were queued, and never start."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A page of runs, newest first."""
+
+    runs: list[RunRecord]
+    next: str | None
+    """The cursor of the page after this one, None at the end."""
+
+
+class Runs:
+    """The store of runs."""
+
+    def __init__(self, link: Link, keys: Keys, settings: Settings) -> None:
+        self._link = link
+        self._keys = keys
+        self._settings = settings
+
+    async def create(self, tenant: str, new: NewRun) -> Created:
+        """Accept a run: from here on it is never lost.
+
+        Raises:
+            IdempotencyConflict: The key came before with another body.
+            SessionBusy: The session has a run, and `on_conflict` is "reject".
+            QueueFull: The queue has reached its depth limit.
+        """
+        run_id = f"run_{secrets.token_hex(16)}"
+        session_id = new.session_id or f"ses_{secrets.token_hex(16)}"
+        digest, body = new.idempotency or ("", "")
+        code, about = await self._link.run(
+            "create_run",
+            keys=[
+                self._keys.run(tenant, run_id).record,
+                self._keys.session(tenant, session_id).record,
+                self._keys.idempotency(tenant, digest) if digest else "",
+                self._keys.runs(tenant),
+                self._keys.sessions(tenant),
+                self._keys.queues,
+            ],
+            arguments=[
+                run_id,
+                session_id,
+                new.on_conflict,
+                self._settings.queue_depth,
+                body,
+                milliseconds(IDEMPOTENCY),
+                orjson.dumps([{"type": "run.queued", "data": {"agent": new.agent}}]),
+                RUNS_QUEUE,
+                milliseconds(SESSION_RETENTION),
+                "{}",
+                orjson.dumps(list(new.messages)),
+                *self._fields(tenant, run_id, session_id, new),
+            ],
+        )
+        return await self._created(tenant, code, about.decode(), session_id)
+
+    async def _created(self, tenant: str, code: int, about: str, session_id: str) -> Created:
+        match code:
+            case 1:
+                return Created(about, session_id, RunStatus.QUEUED, is_new=True)
+            case 2:
+                first = await self.load(tenant, about)
+                return Created(first.id, first.session_id, first.status, is_new=False)
+            case 3:
+                raise IdempotencyConflict(
+                    f"this idempotency key belongs to run {about!r}, made from another request; "
+                    "send a new key, or the same request"
+                )
+            case 4:
+                raise SessionBusy(session_id, about)
+            case 5:
+                raise QueueFull(
+                    f"queue {RUNS_QUEUE!r} holds {self._settings.queue_depth!r} jobs, its limit; "
+                    "try again later",
+                    retry_after=timedelta(seconds=5),
+                )
+            case _:
+                raise InvalidInput(f"the id {about!r} is taken")
+
+    def _fields(self, tenant: str, run_id: str, session_id: str, new: NewRun) -> list[Any]:
+        fields = {
+            "v": 1,
+            "id": run_id,
+            "tenant": tenant,
+            "session": session_id,
+            "agent": new.agent,
+            "metadata": orjson.dumps(new.metadata),
+            "timeout": milliseconds(new.timeout or self._settings.run_timeout),
+            "retention": milliseconds(self._settings.retention),
+            "patience": milliseconds(PATIENCE),
+            "queue_key": self._keys.queue(RUNS_QUEUE).queue,
+            "job": self._keys.run_job(tenant, run_id),
+            "payload": encode_job("drive_run", [tenant, run_id], enqueued=round(time() * 1000)),
+            "run_base": self._keys.run(tenant, "").record,
+        }
+        if new.traceparent is not None:
+            fields["traceparent"] = new.traceparent
+        return [part for pair in fields.items() for part in pair]
+
+    async def load(self, tenant: str, run_id: str) -> RunRecord:
+        """Return the run as it stands.
+
+        Raises:
+            UnknownRun: This tenant has no such run.
+        """
+        found = await self._load(tenant, run_id)
+        if found is None:
+            raise UnknownRun(f"there is no run {run_id!r}")
+        return found
+
+    async def _load(self, tenant: str, run_id: str) -> RunRecord | None:
+        found = await self._link.command("HGETALL", self._keys.run(tenant, run_id).record)
+        return decode_run(pairs(found)) if found else None
+
+    async def page(
+        self,
+        tenant: str,
+        *,
+        before: str | None = None,
+        limit: int = 50,
+        status: RunStatus | None = None,
+        agent: str | None = None,
+    ) -> RunPage:
+        """Return a page of the tenant's runs, newest first, and the cursor of the next.
+
+        A filtered page may hold fewer runs than `limit` and still have a next one.
+        """
+        index = self._keys.runs(tenant)
+        start = 0
+        if before is not None:
+            rank = await self._link.command("ZREVRANK", index, before)
+            if rank is None:
+                raise UnknownRun(f"there is no run {before!r} to go on from")
+            start = int(rank) + 1
+        ids = await self._link.command("ZREVRANGE", index, start, start + limit - 1)
+        loaded = [await self._load(tenant, run_id.decode()) for run_id in ids]
+        runs = [
+            run
+            for run in loaded
+            if run is not None
+            and (status is None or run.status == status)
+            and (agent is None or run.agent == agent)
+        ]
+        return RunPage(runs, ids[-1].decode() if len(ids) == limit else None)
+
+    async def cancel(self, tenant: str, run_id: str, *, reason: str = "user") -> CancelReceipt:
+        """Ask for the run's end: a run that nobody drives is settled here, another one is told.
+
+        Raises:
+            UnknownRun: This tenant has no such run.
+            AlreadySettled: The run has ended before.
+        """
+        error = {"code": "cancelled", "message": f"the run was cancelled: {reason}"}
+        code, status, running, queued = await self._link.run(
+            "cancel_run",
+            keys=[self._keys.run(tenant, run_id).record],
+            arguments=[
+                reason,
+                orjson.dumps([{"type": "run.cancelled", "data": error}]),
+                orjson.dumps(error),
+            ],
+        )
+        if code == -1:
+            raise UnknownRun(f"there is no run {run_id!r}")
+        if code == 0:
+            raise AlreadySettled(f"run {run_id!r} is {status.decode()} already")
+        return CancelReceipt(
+            RunStatus(status.decode()),
+            code == 1,
+            [key.decode() for key in running],
+            [key.decode() for key in queued],
+        )
+
+    async def delete(self, tenant: str, run_id: str) -> None:
+        """Forget a settled run and all its content.
+
+        Raises:
+            UnknownRun: This tenant has no such run.
+            StillRunning: It has not ended; cancel it first.
+        """
+        code = await self._link.run(
+            "delete_run",
+            keys=[self._keys.run(tenant, run_id).record, self._keys.runs(tenant)],
+            arguments=[run_id],
+        )
+        if code == -1:
+            raise UnknownRun(f"there is no run {run_id!r}")
+        if code == 0:
+            raise StillRunning(f"run {run_id!r} has not ended; cancel it, then delete it")
+
+    async def calls(self, tenant: str, run_id: str) -> list[CallRecord]:
+        """Return the run's ledger of side effects, in the order in which its calls were started."""
+        await self.load(tenant, run_id)
+        found = await self._link.command("HGETALL", self._keys.run(tenant, run_id).calls)
+        return decode_calls(run_id, pairs(found))
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration as Redis takes it."""
+    return duration // timedelta(milliseconds=1)

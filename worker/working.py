@@ -1,0 +1,45 @@
+"""What a worker's jobs work with: the resources of every process, the app, and the worker's ear."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from loops.app import App
+from loops.tasks import Owner
+
+from .nudges import Nudges
+from .resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerResources(Resources):
+    """What a worker's jobs use besides."""
+
+    app: App
+    nudges: Nudges
+
+
+@asynccontextmanager
+async def working(
+    resources: Resources, *, app: App, worker_id: str
+) -> AsyncGenerator[WorkerResources]:
+    """Open what a worker's jobs use: they hear of answers while the block runs."""
+    nudges = Nudges(resources.link.client, resources.keys.owner(worker_id))
+    services = Owner()
+    services.start(nudges.listen(), name="nudges")
+    try:
+        yield WorkerResources(
+            settings=resources.settings,
+            keys=resources.keys,
+            link=resources.link,
+            runs=resources.runs,
+            sessions=resources.sessions,
+            log=resources.log,
+            queue=resources.queue,
+            app=app,
+            nudges=nudges,
+        )
+    finally:
+        await services.close()
