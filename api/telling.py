@@ -98,19 +98,49 @@ def _failed(_: Teller, seen: Seen) -> str:
     return f"! run failed {seen.data.get('code', '')}: {seen.data.get('message', '')}"
 
 
+def _turn(_: Teller, seen: Seen) -> str:
+    return f"· turn {seen.turn}"
+
+
+def _reset(_: Teller, seen: Seen) -> str:
+    return f"↻ asked again: {seen.data.get('reason') or 'the reply broke off'}"
+
+
+def _lost(_: Teller, seen: Seen) -> str:
+    return (
+        f"! tool {seen.data.get('name', '')} lost: {seen.data.get('reason') or 'its worker died'}"
+    )
+
+
+def _attempt(_: Teller, seen: Seen) -> str:
+    return f"→ run started, attempt {seen.attempt}"
+
+
+def _retrying(_: Teller, seen: Seen) -> str:
+    return f"↻ run goes on elsewhere: {seen.data.get('reason') or 'its worker died'}"
+
+
+def _gap(_: Teller, seen: Seen) -> str:
+    return f"… events {seen.data['from']} to {seen.data['to']} are gone"
+
+
+def _always(line: str) -> Callable[[Teller, Seen], str]:
+    return lambda *_: line
+
+
 _LINES: dict[str, Callable[[Teller, Seen], str]] = {
-    "turn.started": lambda _, seen: f"· turn {seen.turn}",
-    "turn.reset": lambda _, seen: f"↻ asked again: {seen.data.get('reason') or 'broken off'}",
+    "turn.started": _turn,
+    "turn.reset": _reset,
     "tool.started": Teller.tool_started,
     "tool.finished": Teller.tool_finished,
-    "tool.lost": lambda _, seen: f"! tool {seen.data.get('name', '')} lost its worker",
-    "run.started": lambda _, seen: f"→ run started (attempt {seen.attempt})",
-    "run.retrying": lambda _, seen: f"↻ run goes on elsewhere: {seen.data.get('reason', '')}",
-    "run.waiting": lambda *_: "⏸ run waits",
-    "run.resumed": lambda *_: "→ run goes on",
-    "run.completed": lambda *_: "✓ run completed",
-    "run.cancelled": lambda *_: "! run cancelled",
-    "run.expired": lambda *_: "! run expired before it started",
+    "tool.lost": _lost,
+    "run.started": _attempt,
+    "run.retrying": _retrying,
+    "run.waiting": _always("⏸ run waits"),
+    "run.resumed": _always("→ run goes on"),
+    "run.completed": _always("✓ run completed"),
+    "run.cancelled": _always("! run cancelled"),
+    "run.expired": _always("! run expired before it started"),
     "run.failed": _failed,
-    "stream.gap": lambda _, seen: f"… events {seen.data['from']} to {seen.data['to']} are gone",
+    "stream.gap": _gap,
 }

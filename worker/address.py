@@ -10,6 +10,7 @@ User and password may be percent-encoded. Sentinel's own password is given as
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import redis
 import redis.asyncio
 import redis.asyncio.sentinel
+import redis.exceptions
 import redis.sentinel
 
 SENTINEL_PORT = 26379
@@ -84,6 +86,27 @@ class Address:
         found = _Sentinel.parse(self.url)
         sentinels = sentinel(found.hosts, sentinel_kwargs=found.sentinel_options | limits)
         return sentinels.master_for(found.service, **(found.options | limits))
+
+
+class CancellableWrites:
+    """What every connection is mixed with, since a cancellation must never be lost.
+
+    redis-py writes through `asyncio.wait_for`, which on Python 3.11 swallows a cancellation that
+    comes in the tick in which the write ends: whoever waits for the task then waits for ever.
+    """
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, command: Any, *, check_health: bool = True) -> None:
+        """Write the command, within the connection's time limit."""
+        limit, self.socket_timeout = self.socket_timeout, None
+        try:
+            async with asyncio.timeout(limit):
+                await cast(Any, super()).send_packed_command(command, check_health=check_health)
+        except TimeoutError as error:
+            raise redis.exceptions.TimeoutError("the server took no command in time") from error
+        finally:
+            self.socket_timeout = limit
 
 
 def _limits(reply_limit: float) -> dict[str, Any]:

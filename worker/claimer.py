@@ -81,12 +81,18 @@ class Claimer:
         if wishes.free:
             self._send(wishes)
 
+    def stop(self) -> None:
+        """Ask for nothing more."""
+        self.is_stopped = True
+        self._hungry.set()
+
     async def look(self) -> None:
-        """Ask again, for ever, whenever a claim that got less than it asked for has slept."""
-        while True:
+        """Ask again, until stopped, whenever a claim that got less than it asked for has slept."""
+        while not self.is_stopped:
             await self._hungry.wait()
             self._hungry.clear()
-            await self._sleep()
+            if not self.is_stopped:
+                await self._sleep()
             self.ask()
 
     def _ask_now(self) -> None:

@@ -30,7 +30,7 @@ class Draining:
 
     def ask(self) -> None:
         """Begin to shut down; asked a second time, do so at once."""
-        self._claimer.is_stopped = True
+        self._claimer.stop()
         self._is_hurried = self._lifecycle.draining
         self._lifecycle.drain()
         self._hand.changed.set()

@@ -40,7 +40,9 @@ class Nudges:
         try:
             yield
         finally:
-            del self._listeners[job_id]
+            # The next claim of the same job may listen already.
+            if self._listeners.get(job_id) is listener:
+                del self._listeners[job_id]
 
     async def listen(self) -> None:
         """Hear messages until cancelled; a lost connection is made again."""

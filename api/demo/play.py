@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from api.client import Client
+from api.telling import Teller
 
 from .farm import Farm, open_farm
 from .feed import Feed
@@ -25,6 +27,9 @@ from .story import Story, tell
 
 FRAME = timedelta(milliseconds=60)
 """How long a picture stands at least."""
+
+ANY_HEIGHT = 1_000
+"""What has gone by may be scrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +85,24 @@ def _watch(console: Console, client: Client, farm: Farm, run_id: str) -> Story:
     """Follow the run, draw it as it goes on, and see that all processes live meanwhile."""
     story, feed = Story(), Feed(client.follow(run_id))
     title = f"run {run_id.removeprefix('run_')[:8]}"
+    # A file or a pipe gets a line for each thing that happens instead of a picture that moves.
+    teller = None if console.is_terminal else Teller(io.StringIO(), console.file)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while not feed.is_over:
             farm.children.check()
             for seen in feed.news(within=FRAME):
                 story = tell(story, seen)
-            size = console.size
-            now = datetime.now(UTC)
-            live.update(
-                draw(story, title=title, now=now, width=size.width, height=size.height),
-                refresh=True,
-            )
-    size = console.size
-    console.print(draw(story, title=title, now=None, width=size.width, height=999))
+                if teller is not None:
+                    teller.tell(seen)
+            live.update(_picture(console, story, title, now=datetime.now(UTC)), refresh=True)
+    console.print(_picture(console, story, title, now=None))
     return story
+
+
+def _picture(console: Console, story: Story, title: str, *, now: datetime | None) -> Group:
+    size = console.size
+    height = ANY_HEIGHT if now is None else size.height
+    return draw(story, title=title, now=now, width=size.width, height=height)
 
 
 def _ready(console: Console, line: str) -> None:
@@ -103,7 +112,7 @@ def _ready(console: Console, line: str) -> None:
 def _opening(folder: Path) -> Text:
     return Text.assemble(
         ("Loopmill demo: ", "bold"),
-        f"one agent triages the logs in {folder}.\n"
+        f"one agent triages the logs in {_near(folder)}.\n"
         "Its model is scripted; all else is real: processes, queue, log, HTTP.\n",
     )
 
@@ -113,7 +122,7 @@ def _check(report: dict[str, Any], folder: Path) -> Text:
     if not report["groups"]:
         return Text()
     group = min(report["groups"][:5], key=lambda each: len(each["expression"]))
-    expression, place = shlex.quote(group["expression"]), shlex.quote(str(folder))
+    expression, place = shlex.quote(group["expression"]), shlex.quote(_near(folder))
     return Text.assemble(
         ("\nCount one yourself: ", "bold"),
         f"this prints {group['count']}\n",
@@ -121,14 +130,20 @@ def _check(report: dict[str, Any], folder: Path) -> Text:
     )
 
 
+def _near(folder: Path) -> str:
+    """Return the folder as one types it from here."""
+    here = Path.cwd()
+    return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
+
+
 def _closing(farm: Farm, run_id: str, data: Path) -> Text:
     where = "" if farm.data == data.absolute() else f"LOOPMILL_DATA={farm.data} "
-    url = "http://127.0.0.1:8000/v1/runs"
+    runs = "127.0.0.1:8000/v1/runs"
     body = json.dumps({"agent": "triage", "input": "Triage the logs in /var/log"})
     return Text.assemble(
         ("\nNext: ", "bold"),
         f"start it again with `{where}loopmill dev`, and in another terminal\n",
-        f"  curl {url}/{run_id}\n",
-        f"  curl -N -H 'Accept: text/event-stream' {url}/{run_id}/events\n",
-        f"  curl {url} -H 'Content-Type: application/json' -d '{body}'",
+        f"  curl {runs}/{run_id}\n",
+        f"  curl -N '{runs}/{run_id}/events?stream=true'\n",
+        f"  curl {runs} -H 'content-type: application/json' -d '{body}'",
     )

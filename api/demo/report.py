@@ -110,16 +110,26 @@ def read(text: str) -> dict[str, Any] | None:
     return report
 
 
+def headline(report: Mapping[str, Any]) -> str:
+    """Say in one line what was read and what was found."""
+    groups, others = report["groups"], report["others"]
+    errors = sum(group["count"] for group in groups) + others["lines"]
+    kinds = _counted(len(groups) + others["groups"], "kind")
+    read_in = f"{_counted(report['lines'], 'line')} of {_counted(report['files'], 'file')}"
+    return f"{_counted(errors, 'error')} of {kinds} in {read_in}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _head(report: Mapping[str, Any]) -> str:
-    errors = sum(group["count"] for group in report["groups"]) + report["others"]["lines"]
-    kinds = len(report["groups"]) + report["others"]["groups"]
-    read_in = f"{report['files']} files, {report['lines']:,} lines, {report['bytes']:,} bytes"
-    return f"Errors in {report['folder']}\n{read_in}: {errors:,} errors of {kinds} kinds."
+    return f"Triage of {report['folder']}: {headline(report)}."
 
 
 def _paragraph(place: int, group: Mapping[str, Any]) -> str:
     files = [f"{name} {count:,}" for name, count in group["files"].items()]
-    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    more = f" and {_counted(len(files) - 3, 'more file')}" if len(files) > 3 else ""
     lines = [
         f"{place}. {group['count']:,} × {group['title']}",
         f"   {_when(group)}in {', '.join(files[:3])}{more}",
@@ -142,4 +152,6 @@ def _most(busiest: Mapping[str, Any] | None) -> str:
 
 
 def _others(others: Mapping[str, Any]) -> str:
-    return f"And {others['lines']:,} errors of {others['groups']} rarer kinds."
+    return (
+        f"And {_counted(others['lines'], 'error')} of {_counted(others['groups'], 'rarer kind')}."
+    )

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from .report import headline
 from .story import CallStory, State, Story
 
 GLYPHS: dict[State, tuple[str, str]] = {
@@ -21,8 +22,11 @@ GLYPHS: dict[State, tuple[str, str]] = {
 }
 WORKER_COLOURS = ("cyan", "magenta", "blue", "yellow")
 
-CELL = 48
+CELL = 38
 """The least width of a call's cell; as many stand side by side as fit."""
+
+CELL_WITH_BAR = 44
+"""The least width at which a cell has a bar."""
 
 BAR = 6
 
@@ -45,22 +49,24 @@ def draw(story: Story, *, title: str, now: datetime | None, width: int, height: 
     parts: list[RenderableType] = [_head(story, title, now), Text(), grid]
     if hidden:
         parts.append(Text(f"  and {hidden} more calls", style="dim"))
-    parts += [Text(), _workers(story), _words(story, width)]
+    parts += [Text(), _workers(story)]
+    if now is not None:
+        parts.append(_words(story, width))
     return Group(*parts)
 
 
 def cell(call: CallStory, pids: Sequence[int], now: datetime | None, width: int) -> Text:
     """Return one call on one line: what it is, who performs it, how far it is, how long it took."""
     glyph, style = GLYPHS[call.state]
-    name = f"{call.tool.partition('_')[0]} {call.label}".strip()
-    pid = "" if call.pid is None else str(call.pid)
-    tail = 1 + 7 + 1 + BAR + 1 + 6
+    has_bar = width >= CELL_WITH_BAR
+    left = width - len(f"{glyph}  1234567 123.4 s") - (BAR + 1 if has_bar else 0)
     line = Text(no_wrap=True)
     line.append(f"{glyph} ", style)
-    line.append(_fitted(name, width - 2 - tail), "dim" if call.state == "queued" else "")
-    line.append(f" {pid:>7} ", _colour(call.pid, pids))
-    line.append(bar(call.part if call.state != "queued" else 0.0), style)
-    line.append(f" {_seconds(call, now):>6}", "dim")
+    line.append(_name(call, left), "dim" if call.state == "queued" else "")
+    line.append(f" {call.pid or '':>7} ", _colour(call.pid, pids))
+    if has_bar:
+        line.append(f"{bar(call.part)} ", style)
+    line.append(f"{_seconds(call, now):>7}", "dim")
     return line
 
 
@@ -74,12 +80,7 @@ def bar(part: float) -> str:
 def draw_report(report: Mapping[str, Any]) -> Group:
     """Return the report as a table, as wide as the terminal."""
     groups: list[Mapping[str, Any]] = report["groups"]
-    errors = sum(group["count"] for group in groups) + report["others"]["lines"]
-    kinds = len(groups) + report["others"]["groups"]
-    head = Text.assemble(
-        (f"{errors:,} errors", "bold"),
-        f" of {kinds} kinds in {report['lines']:,} lines of {report['files']} files",
-    )
+    head = Text(headline(report), style="bold")
     table = Table(box=None, padding=(0, 1, 0, 0), expand=True, header_style="dim")
     table.add_column("errors", justify="right", no_wrap=True)
     table.add_column("kind", ratio=1, no_wrap=True, overflow="ellipsis")
@@ -113,8 +114,12 @@ def _workers(story: Story) -> Text:
 
 
 def _words(story: Story, width: int) -> Text:
-    words = story.text.partition("```")[0].strip().splitlines()
-    return Text(_fitted(words[-1] if words else "", width - 1).rstrip(), style="italic")
+    """Return what the model says just now: the last line that is no detail of another one."""
+    words = story.text.partition("```")[0].splitlines()
+    lines = [line for line in words if line and not line.startswith(" ")]
+    line = Text(lines[-1] if lines else "", style="italic", no_wrap=True)
+    line.truncate(width - 1, overflow="ellipsis")
+    return line
 
 
 def _most_telling(calls: list[CallStory], room: int) -> list[CallStory]:
@@ -131,10 +136,14 @@ def _in_columns(calls: list[CallStory], columns: int) -> Iterable[list[CallStory
     return (calls[row::rows] for row in range(rows))
 
 
-def _fitted(text: str, width: int) -> str:
-    """Return the text in exactly the width; of a path its end is what tells."""
-    cut = text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"
-    return cut.ljust(width)
+def _name(call: CallStory, width: int) -> str:
+    """Return what the call does, in exactly the width; of a path its end is what tells."""
+    if not call.label:
+        return call.tool[:width].ljust(width)
+    verb = call.tool.partition("_")[0]
+    room = width - len(verb) - 1
+    cut = call.label if len(call.label) <= room else f"…{call.label[len(call.label) - room + 1 :]}"
+    return f"{verb} {cut}".ljust(width)
 
 
 def _seconds(call: CallStory, now: datetime | None) -> str:

@@ -185,13 +185,10 @@ def _busiest(kind: Kind) -> Mapping[str, Any] | None:
     return {"minute": minute, "count": kind.minutes[minute]}
 
 
-app = ai.App(
-    agents={
-        "triage": ai.Agent(
-            model=ai.scripted(
-                reply, name="scripted triage", pace=timedelta(milliseconds=8), delta=96
-            ),
-            tools=[list_files, scan_log, inspect_log],
-        )
-    }
-)
+def make_app(*, pace: timedelta) -> ai.App:
+    """Return the app; its model writes a piece of text each `pace`."""
+    model = ai.scripted(reply, name="scripted triage", pace=pace, delta=96)
+    return ai.App({"triage": ai.Agent(model=model, tools=[list_files, scan_log, inspect_log])})
+
+
+app = make_app(pace=timedelta(milliseconds=8))

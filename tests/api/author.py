@@ -76,7 +76,7 @@ class Author:
         events = orjson.dumps([event(f"run.{status}", usage={})])
         body = script(SETTLE, published=published)
         await self.resources.link.command(
-            "EVAL", body, 1, self.keys.record, status, events, orjson.dumps(output)
+            "EVAL", body, 1, self.keys.record, status, events, output
         )
 
     async def cut(self, upto: int, state: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ from typing import Any
 
 from loops.wire import RUNTIME_TYPES
 from tests.fleet import Fleet, Member
-from tests.waiting import wait_until
 from worker.event_log import TERMINAL_EVENTS, LogEvent, decode_message
 from worker.resources import Resources
+from worker.run_record import RunRecord
 from worker.runs import NewRun
 
 TENANT = "default"
@@ -33,10 +34,6 @@ class Seen:
     def last(self) -> int:
         return self.events[-1].seq if self.events else 0
 
-    @property
-    def is_over(self) -> bool:
-        return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -53,6 +50,15 @@ class Outcome:
     """Whether a turn was cut between its first call and its end, or a tool was lost."""
 
 
+Moment = Callable[[list[LogEvent]], bool]
+"""Looks at the events so far, the newest last, and says whether now is the time."""
+
+
+def never(events: list[LogEvent]) -> bool:
+    """Say that there is no such moment."""
+    return not events
+
+
 class Stage:
     """Two run workers and a tool worker on one server, and runs that are watched."""
 
@@ -62,6 +68,7 @@ class Stage:
         self.effects = effects
         self.runs: list[Member] = []
         self.tools: list[Member] = []
+        self.killed_at = 0.0
 
     def man(self) -> None:
         """See to it that two run workers and one tool worker serve."""
@@ -74,14 +81,51 @@ class Stage:
         self.runs += new
         self.tools += new_tools
 
-    async def submit(self, agent: str, session_id: str | None = None) -> str:
-        message = {"role": "user", "content": "write the report"}
+    async def submit(
+        self, agent: str, said: str = "write the report", *, session_id: str | None = None
+    ) -> str:
+        message = {"role": "user", "content": said}
         created = await self.resources.runs.create(
             TENANT, NewRun(agent, [message], session_id=session_id)
         )
         return created.run_id
 
-    async def watch(self, run_id: str, on_event: Callable[[LogEvent], None]) -> Seen:
+    async def through(
+        self,
+        agent: str,
+        *,
+        kill_at: int | None = None,
+        kill_when: Moment = never,
+    ) -> tuple[Outcome, int]:
+        """See a run through, its worker killed at a moment; return its outcome, and its length."""
+        run_id = await self.submit(agent)
+        async with asyncio.timeout(SETTLED_WITHIN.total_seconds()):
+            seen = await self.watch(run_id, self.striker(kill_at, kill_when))
+        return await self.outcome(run_id, seen), len(seen.events)
+
+    def striker(self, at: int | None, when: Moment) -> Callable[[LogEvent], None]:
+        """Return what kills the run's worker, once, when the moment is there."""
+        so_far: list[LogEvent] = []
+        struck: list[Member] = []
+
+        def strike(event: LogEvent) -> None:
+            so_far.append(event)
+            if not struck and (event.seq == at or when(so_far)):
+                victim = self.owner(so_far)
+                assert victim is not None, "nobody drives the run"
+                self.killed_at = time.time()
+                victim.kill()
+                struck.append(victim)
+
+        return strike
+
+    async def watch(
+        self,
+        run_id: str,
+        on_event: Callable[[LogEvent], None],
+        *,
+        until: frozenset[str] = TERMINAL_EVENTS,
+    ) -> Seen:
         """Follow a run to its end as any Redis client may: the channel first, then the log."""
         seen, keys = Seen(), self.resources.keys.run(TENANT, run_id)
 
@@ -94,7 +138,7 @@ class Stage:
 
         async with self.resources.link.client.pubsub() as subscription:
             await subscription.subscribe(keys.log)
-            while not seen.is_over:
+            while not (seen.events and seen.events[-1].type in until):
                 message = await subscription.get_message(
                     ignore_subscribe_messages=False, timeout=0.25
                 )
@@ -106,6 +150,27 @@ class Stage:
                     events = await self.resources.log.read(keys, after=seen.last)
                 take(events)
         return seen
+
+    def marks(self, run_id: str) -> list[str]:
+        """Return what the run's tools have done to the world, in order."""
+        lines = self.effects.read_text(encoding="utf-8").splitlines()
+        return [line.split()[1] for line in lines if line.startswith(run_id)]
+
+    async def until(self, run_id: str, *types: str) -> list[LogEvent]:
+        """Follow a run until an event of one of the types, or its end; return its events."""
+        async with asyncio.timeout(SETTLED_WITHIN.total_seconds()):
+            seen = await self.watch(
+                run_id, lambda _: None, until=TERMINAL_EVENTS | frozenset(types)
+            )
+        return seen.events
+
+    async def run(self, run_id: str) -> RunRecord:
+        """Return the run as it stands."""
+        return await self.resources.runs.load(TENANT, run_id)
+
+    async def forget_all(self) -> None:
+        """Empty the server: its workers are gone, and nobody asks for their runs any more."""
+        await self.resources.link.command("FLUSHALL")
 
     def owner(self, seen: list[LogEvent]) -> Member | None:
         """Return the process of the worker that drives the run, by what the log says of it."""
@@ -164,9 +229,3 @@ def view_of(events: list[LogEvent]) -> list[str]:
         else:
             rows.append(json.dumps([event.type, event.data], sort_keys=True))
     return rows + [f"{place} {text}" for place, text in texts.items()]
-
-
-async def settled(watching: asyncio.Task[Seen]) -> Seen:
-    """Wait for the end of a run that is watched."""
-    await wait_until(watching.done, within=SETTLED_WITHIN, for_="the run to settle")
-    return watching.result()

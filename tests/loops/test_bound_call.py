@@ -13,8 +13,8 @@ async def double(number: int) -> int:
     return 2 * number
 
 
-def bound(arguments: str, *, by: Tool | None = double, id: str = "a") -> BoundToolCall:
-    call = ToolCall(id, "turn:1.0", "double", arguments, number=1)
+def bound(arguments: str, *, by: Tool | None = double, call_id: str = "a") -> BoundToolCall:
+    call = ToolCall(call_id, "turn:1.0", "double", arguments, number=1)
     return BoundToolCall(call, by, LocalRuntime)
 
 
@@ -28,7 +28,7 @@ async def test_a_bound_call_shows_what_it_is() -> None:
     call = bound('{"number": "5"}')
 
     assert (call.id, call.name, call.kwargs) == ("a", "double", {"number": 5})
-    assert bound("{}", id="").id == "turn:1.0"
+    assert bound("{}", call_id="").id == "turn:1.0"
 
 
 async def test_arguments_are_looked_at_when_the_call_is_made_and_not_before() -> None:

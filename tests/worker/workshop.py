@@ -48,4 +48,5 @@ async def running(*workers: QueueWorker) -> AsyncIterator[None]:
             worker.stop()
         await owner.join()
         for task in tasks:
-            task.result()
+            if not task.cancelled():
+                task.result()

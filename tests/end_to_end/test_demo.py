@@ -1,0 +1,131 @@
+"""The demo as a newcomer starts it: a terminal command with real processes."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.demo.grep import grep_count
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+SOON = timedelta(seconds=40)
+
+
+class Demo:
+    """`loopmill demo`, running, with a record of what it started."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.errors = folder / "err.txt"
+        environment = {**os.environ, "LOOPMILL_DATA": str(folder / "data"), "COLUMNS": "100"}
+        with self.errors.open("wb") as file:
+            self.started = subprocess.Popen(
+                [sys.executable, "-P", "-m", "api", "demo", "--json", *options],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self.errors.read_text()
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that it says it has started."""
+        return [int(pid) for pid in re.findall(r"✓ .*, pid (\d+)$", self.said, re.MULTILINE)]
+
+    async def until_said(self, pattern: str) -> None:
+        def is_said() -> bool:
+            assert self.started.poll() is None, self.said
+            return re.search(pattern, self.said) is not None
+
+        await wait_until(is_said, within=SOON, for_=pattern)
+
+    def end(self) -> tuple[int, str]:
+        output, _ = self.started.communicate(timeout=60)
+        return self.started.returncode, output.decode()
+
+
+def alive(pids: list[int]) -> list[int]:
+    found: list[int] = []
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 0)
+            found.append(pid)
+    return found
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Logs that take a while: a few large files."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for number in range(6):
+        line = f"2026-03-14 03:12:0{number} ERROR order 17 lost\n2026-03-14 03:12 INFO fine\n"
+        (folder / f"shop-{number}.log").write_text(line * 20_000)
+    return folder
+
+
+@pytest.fixture
+def demo(tmp_path: Path, logs: Path) -> Iterator[Demo]:
+    """The demo over the large logs; whatever happens, nothing of it is left."""
+    demo = Demo(tmp_path, "--path", str(logs))
+    yield demo
+    if demo.started.poll() is None:
+        os.killpg(demo.started.pid, signal.SIGKILL)
+    demo.started.communicate()
+
+
+def test_the_demo_reports_what_grep_counts_and_ends_what_it_started(tmp_path: Path) -> None:
+    demo = Demo(tmp_path)
+
+    code, output = demo.end()
+
+    outcome = json.loads(output.splitlines()[-1])
+    logs = [path for path in (tmp_path / "data" / "sample-logs").rglob("*") if path.is_file()]
+    assert (code, outcome["status"], outcome["attempts"]) == (0, "completed", 1)
+    assert outcome["tool_jobs"] == 1 + len(logs) + 3
+    assert len(demo.pids) == 5
+    assert set(outcome["tool_worker_pids"]) == set(demo.pids[-2:])
+    for group in outcome["report"]["groups"]:
+        assert group["count"] == grep_count(group["expression"], *logs)
+    assert alive(demo.pids) == []
+
+
+@pytest.mark.parametrize("moment", ["✓ server", "✓ api", "turn 2"])
+async def test_ctrl_c_leaves_nothing_running(demo: Demo, moment: str) -> None:
+    await demo.until_said(moment)
+
+    demo.started.send_signal(signal.SIGINT)
+    code, _ = demo.end()
+
+    assert code == 130
+    assert alive(demo.pids) == []
+    assert "interrupted" in demo.said
+    assert "Traceback" not in demo.said
+
+
+async def test_a_dead_process_is_named_with_its_last_lines(demo: Demo) -> None:
+    await demo.until_said("✓ worker   tools.*\n.*✓ worker   tools")
+    victim = demo.pids[-1]
+
+    os.kill(victim, signal.SIGKILL)
+    code, _ = demo.end()
+
+    assert code == 1
+    assert f"a worker for tools (pid {victim}) ended with SIGKILL" in demo.said
+    assert "loopmill worker ready" in demo.said
+    assert alive(demo.pids) == []

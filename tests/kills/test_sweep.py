@@ -1,0 +1,59 @@
+"""The whole sweep: the run worker is killed after every single event of each kind of loop."""
+
+import json
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.kills.harness import Outcome, Stage
+
+RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results" / "kills.json"
+
+pytestmark = [pytest.mark.kills, pytest.mark.timeout(900)]
+
+
+def differences(outcome: Outcome, calm: Outcome) -> list[str]:
+    """Return what is not as it is without the kill; a cut turn may change what comes between."""
+    wrong: list[str] = []
+    if (outcome.status, outcome.output) != ("completed", calm.output):
+        wrong.append(f"{outcome.status}: {outcome.output!r}")
+    twice = [key for key, count in outcome.effects.items() if count > 1]
+    if twice:
+        wrong.append(f"done twice: {twice}")
+    if sum(outcome.effects.values()) != sum(calm.effects.values()):
+        wrong.append(f"{sum(outcome.effects.values())} effects")
+    if not outcome.is_cut and outcome.history != calm.history:
+        wrong.append(f"history {outcome.history}")
+    if not outcome.is_cut and outcome.view != calm.view:
+        lost, more = Counter(calm.view), Counter(outcome.view)
+        wrong.append(f"view lost {list(lost - more)}, has {list(more - lost)} more")
+    return wrong
+
+
+@pytest.mark.parametrize("agent", ["passing", "plain", "transforming", "dropping", "injecting"])
+async def test_a_run_ends_the_same_wherever_its_worker_is_killed(stage: Stage, agent: str) -> None:
+    """SIGKILL after each event: same output, history and view, and no tool twice."""
+    calm, events = await stage.through(agent)
+    began, wrong, cuts = time.monotonic(), {}, 0
+
+    for seq in range(2, events):
+        stage.man()
+        killed, _ = await stage.through(agent, kill_at=seq)
+        cuts += killed.is_cut
+        if found := differences(killed, calm):
+            wrong[seq] = found
+
+    took = round(time.monotonic() - began)
+    record(agent, {"kills": events - 2, "cut": cuts, "wrong": len(wrong), "seconds": took})
+    assert wrong == {}
+
+
+def record(agent: str, row: dict[str, int]) -> None:
+    """Keep the last result, for everybody to see."""
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    results[agent] = {**row, "date": datetime.now(UTC).date().isoformat()}
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
