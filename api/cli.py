@@ -34,6 +34,7 @@ EXPECTED = (AgentError, ApiError, ChildError, ServerStartError, SettingsError, O
 """What may go wrong without a fault of ours: said in a line, not in a traceback."""
 
 INTERRUPTED = 130
+READER_GONE = 141
 
 
 @contextmanager
@@ -41,6 +42,10 @@ def said_plainly() -> Generator[None]:
     """Say what went wrong in a line, and exit as programs do: 1 for a failure, 130 for Ctrl-C."""
     try:
         yield
+    except BrokenPipeError:
+        # Whoever read us has read enough; nothing may be written any more, not even at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(READER_GONE)
     except EXPECTED as error:
         sys.stderr.write(f"loopmill: {error}\n")
         sys.exit(1)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from threading import Event
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +19,9 @@ TERMINAL_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled", "ru
 
 PATIENCE = timedelta(seconds=30)
 """How long a follower tries to get its stream back before it gives up."""
+
+PAUSE = timedelta(milliseconds=200)
+"""How long a follower waits before it connects again."""
 
 SILENCE = timedelta(seconds=30)
 """A stream without even a heartbeat for so long is dead, though its connection stands."""
@@ -53,6 +57,7 @@ class Client:
     def __init__(self, url: str, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.url = url.rstrip("/")
+        self._is_left = Event()
         self._http = httpx.Client(
             base_url=self.url, headers=headers, timeout=10, transport=httpx.HTTPTransport(retries=1)
         )
@@ -66,6 +71,7 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._is_left.set()
         self._http.close()
 
     def start(self, agent: str, text: str, *, session_id: str | None = None) -> dict[str, Any]:
@@ -98,13 +104,14 @@ class Client:
     def follow(self, run_id: str, *, after: int = 0) -> Iterator[Seen]:
         """Yield the run's events past the number `after`, until its last one.
 
-        When the stream breaks it is taken up again where it was left.
+        When the stream breaks it is taken up again where it was left. When the client is closed
+        meanwhile, from another thread, the events end.
 
         Raises:
             ApiError: When the API refuses, or stays away for half a minute.
         """
         cursor, deadline = str(after), time.monotonic() + PATIENCE.total_seconds()
-        while True:
+        while not self._is_left.is_set():
             try:
                 for seen in self._stream(run_id, cursor):
                     if seen is None:
@@ -116,7 +123,7 @@ class Client:
             except httpx.TransportError as error:
                 if time.monotonic() > deadline:
                     raise ApiError(f"{self.url} is away: {_said(error)}") from error
-            time.sleep(0.2)
+            self._is_left.wait(PAUSE.total_seconds())
 
     def _stream(self, run_id: str, cursor: str) -> Iterator[Seen | None]:
         """Yield what one connection gives; None says that there is nothing after the cursor."""

@@ -18,7 +18,7 @@ from .demo.farm import APP, environment_of, loopmill
 LOOK_EACH = 500
 """Milliseconds after which the processes are looked at, when no file changes."""
 
-COLOURS = {"api": 36, "runs": 32, "tools": 35}
+COLOURS = {"loopmill": 1, "api": 36, "runs": 32, "tools": 35}
 WIDTH = max(map(len, COLOURS))
 
 
@@ -83,7 +83,7 @@ def _lives(children: Children) -> bool:
 
 
 def _say(name: str, text: str) -> None:
-    colour = f"\x1b[{COLOURS.get(name, 1)}m" if sys.stderr.isatty() else ""
+    colour = f"\x1b[{COLOURS[name]}m" if sys.stderr.isatty() else ""
     end = "\x1b[0m" if colour else ""
     for line in text.splitlines():
         sys.stderr.write(f"{colour}{name:>{WIDTH}} │{end} {line}\n")

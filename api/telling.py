@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TextIO
+from typing import IO, Any
 
 from .client import Client, Seen
 
@@ -44,13 +44,14 @@ def follow(client: Client, run_id: str, *, after: int = 0) -> int:
 class Teller:
     """Turns events into text, as they come."""
 
-    def __init__(self, words: TextIO, lines: TextIO) -> None:
+    def __init__(self, words: IO[str], lines: IO[str]) -> None:
         self._words = words
         self._lines = lines
         self._is_in_line = False
         """Whether the words stand in the middle of a line."""
         self._started: dict[str, datetime] = {}
-        self._arguments: dict[str, str] = {}
+        self._written: dict[str, tuple[str, str]] = {}
+        """Name and arguments of each call, as the model wrote them."""
 
     def tell(self, seen: Seen) -> None:
         """Show one event; kinds that it does not know are passed over."""
@@ -65,7 +66,7 @@ class Teller:
             self._lines.write(f"{tell(self, seen)}\n")
             self._lines.flush()
         elif seen.type == "call.finished":
-            self._arguments[seen.data["call"]] = seen.data["arguments"]
+            self._written[seen.data["call"]] = (seen.data["name"], seen.data["arguments"])
 
     def _say(self, text: str) -> None:
         self._words.write(text)
@@ -81,9 +82,9 @@ class Teller:
         call = seen.data["call"]
         if seen.time is not None:
             self._started[call] = seen.time
-        arguments = self._arguments.get(call, "")
+        name, arguments = self._written.get(call, (seen.data.get("name", ""), ""))
         cut = arguments if len(arguments) <= LONGEST else f"{arguments[:LONGEST]}…"
-        return f"⇢ tool {seen.data.get('name', '')} {cut}"
+        return f"⇢ tool {name} {cut}"
 
     def tool_finished(self, seen: Seen) -> str:
         """Return the line for a call that has its answer."""
@@ -92,6 +93,11 @@ class Teller:
         if seen.data.get("is_error"):
             return f"⇠ tool {seen.data['name']}{took} failed: {str(seen.data['content'])[:LONGEST]}"
         return f"⇠ tool {seen.data['name']}{took}"
+
+    def tool_lost(self, seen: Seen) -> str:
+        """Return the line for a call of which nobody knows whether it had its effect."""
+        name, _ = self._written.get(seen.data["call"], (seen.data.get("name", ""), ""))
+        return f"! tool {name} lost: {seen.data.get('reason') or 'its worker died'}"
 
 
 def _failed(_: Teller, seen: Seen) -> str:
@@ -104,12 +110,6 @@ def _turn(_: Teller, seen: Seen) -> str:
 
 def _reset(_: Teller, seen: Seen) -> str:
     return f"↻ asked again: {seen.data.get('reason') or 'the reply broke off'}"
-
-
-def _lost(_: Teller, seen: Seen) -> str:
-    return (
-        f"! tool {seen.data.get('name', '')} lost: {seen.data.get('reason') or 'its worker died'}"
-    )
 
 
 def _attempt(_: Teller, seen: Seen) -> str:
@@ -125,7 +125,10 @@ def _gap(_: Teller, seen: Seen) -> str:
 
 
 def _always(line: str) -> Callable[[Teller, Seen], str]:
-    return lambda *_: line
+    def tell(_: Teller, __: Seen) -> str:
+        return line
+
+    return tell
 
 
 _LINES: dict[str, Callable[[Teller, Seen], str]] = {
@@ -133,7 +136,7 @@ _LINES: dict[str, Callable[[Teller, Seen], str]] = {
     "turn.reset": _reset,
     "tool.started": Teller.tool_started,
     "tool.finished": Teller.tool_finished,
-    "tool.lost": _lost,
+    "tool.lost": Teller.tool_lost,
     "run.started": _attempt,
     "run.retrying": _retrying,
     "run.waiting": _always("⏸ run waits"),

@@ -29,16 +29,17 @@ class LocalRuntime:
 
     def __init__(self, tool_context: ToolContext | None = None) -> None:
         self._tool_context = tool_context or ToolContext()
-        self._turns: list[_LocalTurn] = []
+        self._count = 0
+        self._last: _LocalTurn | None = None
         self._steps: set[str] = set()
         self._usage = Usage()
 
     async def open_turn(self, request: ModelRequest, port: ModelPort) -> OpenTurn:
         """Ask the model, with a history that keeps the pairing law."""
         fit = replace(request, messages=tuple(repair(request.messages)))
-        turn = _LocalTurn(number=len(self._turns) + 1, request=fit, port=port)
-        self._turns.append(turn)
-        return turn
+        self._count += 1
+        self._last = _LocalTurn(self._count, ask(port, fit), self._spend)
+        return self._last
 
     async def call(
         self, call: ToolCall, tool: Tool | None, overrides: Mapping[str, Any] | None = None
@@ -52,8 +53,8 @@ class LocalRuntime:
             )
             arguments = arguments_of(call, overrides)
             result = await perform(tool, arguments, context, timeout=TOOL_TIMEOUT)
-        for turn in self._turns[-1:]:
-            turn.keep(call, result)
+        if self._last is not None:
+            self._last.keep(call, result)
         return result
 
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
@@ -75,38 +76,38 @@ class LocalRuntime:
     @property
     def usage(self) -> Usage:
         """What all replies so far have cost."""
-        total = Usage()
-        for turn in self._turns:
-            total += turn.usage
-        return total
+        return self._usage
+
+    def _spend(self, usage: Usage) -> None:
+        self._usage += usage
 
     @property
     def last_turn(self) -> list[Message]:
         """The last turn so far: the blocks that are complete, and the results that have come."""
-        return self._turns[-1].messages() if self._turns else []
+        return [] if self._last is None else self._last.messages()
 
 
 class _LocalTurn:
-    def __init__(self, *, number: int, request: ModelRequest, port: ModelPort) -> None:
+    def __init__(
+        self, number: int, reply: AsyncIterator[ModelEvent], spend: Callable[[Usage], None]
+    ) -> None:
         self.number = number
         self.key = f"turn:{number}"
-        self.usage = Usage()
-        self._request = request
-        self._port = port
+        self._reply = reply
+        self._spend = spend
         self._seen: list[ModelEvent] = []
         self._results: list[ToolResult] = []
 
     async def events(self) -> AsyncIterator[ModelEvent]:
-        reply = ask(self._port, self._request)
         try:
-            async for event in reply:
+            async for event in self._reply:
                 stamped = stamp(event, key=self.key, number=self.number)
                 self._seen.append(stamped)
                 if isinstance(event, StreamEnd) and event.usage is not None:
-                    self.usage = event.usage
+                    self._spend(event.usage)
                 yield stamped
         finally:
-            await close(reply)
+            await close(self._reply)
 
     async def leave(self) -> None:
         """Nothing is kept of a turn here, so there is nothing to finish."""

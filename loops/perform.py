@@ -14,7 +14,7 @@ from .jsonable import bounded
 from .messages import ToolResult
 from .tasks import in_thread
 from .tool_context import ToolContext, running_call
-from .tools import Tool
+from .tools import Tool, innermost
 from .wire import plain_value
 
 
@@ -111,9 +111,5 @@ def _from_thread(context: ToolContext) -> ToolContext:
 
 
 def _runs_in_loop(function: Callable[..., Any]) -> bool:
-    inner: Callable[..., Any] = function
-    while isinstance(inner, partial):
-        inner = inner.func
-    if not inspect.isroutine(inner):
-        inner = type(inner).__call__
+    inner = innermost(function)
     return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)

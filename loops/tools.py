@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from types import UnionType
 from typing import Any, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints, overload
 
@@ -167,10 +168,16 @@ def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
     )
 
 
+def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that a partial or a callable object runs in the end."""
+    while isinstance(function, partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    annotated = function if hasattr(function, "__annotations__") else type(function).__call__
     try:
-        return get_type_hints(annotated, include_extras=True)
+        return get_type_hints(innermost(function), include_extras=True)
     except NameError as error:
         raise SetupError(
             f"a type hint of the tool {name!r} cannot be resolved: {error}; "

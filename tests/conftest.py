@@ -7,8 +7,9 @@ import pytest
 import redis
 from fakeredis import FakeAsyncRedis, FakeRedis, FakeServer
 
+from tests.invariants import broken_invariants
 from worker.embedded import Server, start_server
-from worker.keys import Keys, stays
+from worker.keys import Keys
 from worker.link import Link, open_link
 
 
@@ -26,7 +27,7 @@ def redis_url(server: Server) -> Iterator[str]:
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
         yield server.url
-        _check_leaks(client)
+        _check(client)
         client.flushall()
 
 
@@ -51,7 +52,7 @@ async def any_link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
             open_link(client, blocking=blocking) as link,
         ):
             yield link
-        _check_leaks(blocking)
+        _check(blocking)
 
 
 @pytest.fixture
@@ -66,7 +67,5 @@ def shipped() -> Path:
     return Path(__file__).parents[1]
 
 
-def _check_leaks(client: redis.Redis) -> None:
-    names = [name.decode() for name in client.scan_iter(count=1000)]
-    forever = [name for name in names if client.ttl(name) == -1 and not stays(name)]
-    assert forever == [], "keys without a time to live"
+def _check(client: redis.Redis) -> None:
+    assert broken_invariants(client) == []

@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from arq import cron
+
 from loops.app import App
 from loops.errors import SetupError
 from loops.find import find
@@ -23,6 +25,7 @@ from .functions import Work
 from .jobs import JOBS, settle_dead
 from .resources import Resources, open_resources
 from .settings import Settings, SettingsError
+from .upkeep import prune_indexes
 from .working import working
 
 ALL = ("runs", "runs:batch", "tools")
@@ -109,7 +112,8 @@ async def _worker(
     resources: Resources, app: App, queues: tuple[str, ...], concurrency: int
 ) -> AsyncGenerator[QueueWorker]:
     ctx: dict[str, Any] = {}
-    work = Work(JOBS, queues, concurrency, on_dead=settle_dead, ctx=ctx)
+    upkeep = cron(prune_indexes, name=f"{resources.keys.namespace}/upkeep", second=0)
+    work = Work(JOBS, queues, concurrency, cron_jobs=[upkeep], on_dead=settle_dead, ctx=ctx)
     worker = QueueWorker(resources.link, resources.keys, resources.settings, work)
     async with working(resources, app=app, worker_id=worker.worker_id) as mine:
         worker.ctx["resources"] = mine

@@ -69,10 +69,13 @@ class Address:
         """Return a client for an event loop. It opens connections when they are needed."""
         options = _limits(REPLY_LIMIT)
         if self.is_sentinel:
-            return cast(redis.asyncio.Redis, self._master(redis.asyncio.sentinel.Sentinel, options))
-        return cast(
-            redis.asyncio.Redis, cast(Any, redis.asyncio.Redis).from_url(self.url, **options)
-        )
+            client = self._master(redis.asyncio.sentinel.Sentinel, options)
+        else:
+            client = cast(Any, redis.asyncio.Redis).from_url(self.url, **options)
+        pool = client.connection_pool
+        kind = pool.connection_class
+        pool.connection_class = type(kind.__name__, (CancellableWrites, kind), {})
+        return cast(redis.asyncio.Redis, client)
 
     def blocking_client(self) -> redis.Redis:
         """Return a client for a thread of its own, which gives up sooner than a lease ends."""

@@ -8,6 +8,7 @@ held up for long: order is kept for loops that do again what they did.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -24,6 +25,7 @@ class Answers:
         self._order = list(handed)
         self._known: dict[str, bytes] = {}
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self._asked: Counter[str] = Counter()
         self._given: set[str] = set()
         self._moved = asyncio.Event()
 
@@ -51,14 +53,23 @@ class Answers:
             future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
             self._waiting[key] = future
             value = await future
+        self._asked[key] += 1
+        try:
+            await self._turn_of(key)
+        finally:
+            self._asked[key] -= 1
+        return value
+
+    async def _turn_of(self, key: str) -> None:
         while missing := self._missing_before(key):
             self._moved.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
                     await self._moved.wait()
                     continue
-            self._given.update(missing)
-        return value
+            # One that is asked for waits in this line as well, and its turn comes.
+            self._given.update(one for one in missing if not self._asked[one])
+            self._moved.set()
 
     def hand_over(self, key: str) -> bool:
         """Note that the loop has the answer, and say whether that is new to the record."""

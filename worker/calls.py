@@ -41,8 +41,9 @@ class RunPlace:
 class CallDesk:
     """Makes jobs of calls, and looks up their answers."""
 
-    def __init__(self, link: Link, place: RunPlace, settings: Settings) -> None:
+    def __init__(self, link: Link, place: RunPlace, settings: Settings, *, agent: str) -> None:
         self._link = link
+        self._agent = agent
         self._place = place
         self._settings = settings
         self._since: dict[str, float] = {}
@@ -52,6 +53,7 @@ class CallDesk:
     ) -> list[Part]:
         """Return the last arguments of the script that starts the call."""
         keys, tenant, run_id = self._place.keys, self._place.tenant, self._place.run_id
+        arguments = [tenant, run_id, call.key, f"{self._agent}/{call.name}"]
         queued = {"call": call.key, "id": call.id, "name": call.name, "queue": tool.queue}
         return [
             call.key,
@@ -60,7 +62,7 @@ class CallDesk:
             length,
             keys.queue(tool.queue).queue,
             keys.call_job(tenant, run_id, call.key),
-            encode_job("perform_call", [tenant, run_id, call.key], enqueued=round(time() * 1000)),
+            encode_job("perform_call", arguments, enqueued=round(time() * 1000)),
             orjson.dumps(asdict(call)),
             int(tool.idempotent or tool.read_only),
             orjson.dumps([{"type": "tool.queued", "data": queued}]),

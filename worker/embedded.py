@@ -28,6 +28,7 @@ from .sharing import Use, exclusively
 logger = logging.getLogger(__name__)
 
 READY_WITHIN = timedelta(seconds=5)
+LOCK = "server.lock"
 OLDEST = 7
 """The oldest major version that knows all commands that we use."""
 
@@ -45,6 +46,7 @@ class Server:
 
     url: str
     pid: int
+    _home: Path | None = None
     _use: Use | None = None
     _fake: TcpFakeServer | None = field(default=None, repr=False)
 
@@ -54,8 +56,10 @@ class Server:
             self._fake.shutdown()
             self._fake.server_close()
             self._fake = None
-        elif self._use is not None and self._use.end():
-            _end(self.pid, signal.SIGTERM)
+        elif self._use is not None and self._home is not None:
+            with exclusively(self._home / LOCK):
+                if self._use.end():
+                    _end(self.pid, signal.SIGTERM)
             self._use = None
 
     def kill(self) -> None:
@@ -82,15 +86,14 @@ def start_server(
         return _start_fake(0 if port == "unix" else port)
     home = Path(folder).absolute()
     home.mkdir(parents=True, exist_ok=True)
-    with exclusively(home / "server.lock"):
-        use = Use(home / "server.users")
+    with exclusively(home / LOCK):
         running = _running(home)
-        if running is not None:
-            return Server(*running, use)
-        url, options = _listen(home, port)
-        pid = _start(binary, home, [*options, *_persistence(durable=durable)], url)
-        (home / "server.json").write_text(json.dumps({"url": url, "pid": pid}))
-        return Server(url, pid, use)
+        if running is None:
+            url, options = _listen(home, port)
+            pid = _start(binary, home, [*options, *_persistence(durable=durable)], url)
+            (home / "server.json").write_text(json.dumps({"url": url, "pid": pid}))
+            running = url, pid
+        return Server(*running, home, Use(home / "server.users"))
 
 
 def find_binary() -> Path | None:
@@ -148,13 +151,14 @@ def _start(binary: Path, home: Path, options: list[str], url: str) -> int:
             start_new_session=True,
         )
     deadline = time.monotonic() + READY_WITHIN.total_seconds()
-    while not _answers(url):
-        if started.poll() is not None or time.monotonic() > deadline:
-            started.kill()
-            started.wait()
-            last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-            raise ServerStartError(f"{str(binary)!r} did not start; its last lines:\n{last}")
+    while started.poll() is None and not _answers(url) and time.monotonic() < deadline:
         time.sleep(0.01)
+    # The one that answers could be another's server, on a port that was taken.
+    if started.poll() is not None or not _answers(url):
+        started.kill()
+        started.wait()
+        last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+        raise ServerStartError(f"{str(binary)!r} did not start; its last lines:\n{last}")
     # Whoever ends the server waits for its pid; the handle is not needed and must not warn.
     started.returncode = 0
     return started.pid
@@ -171,21 +175,20 @@ def _running(home: Path) -> tuple[str, int] | None:
 def _answers(url: str) -> bool:
     scheme, _, place = url.partition("://")
     try:
-        with _connect(scheme, place) as probe:
+        with socket.socket(socket.AF_UNIX if scheme == "unix" else socket.AF_INET) as probe:
+            probe.settimeout(1)
+            probe.connect(_socket_address(scheme, place))
             probe.sendall(b"PING\r\n")
             return probe.recv(64).startswith(b"+PONG")
     except OSError:
         return False
 
 
-def _connect(scheme: str, place: str) -> socket.socket:
+def _socket_address(scheme: str, place: str) -> str | tuple[str, int]:
     if scheme == "unix":
-        probe = socket.socket(socket.AF_UNIX)
-        probe.settimeout(1)
-        probe.connect(place)
-        return probe
+        return place
     host, _, port = place.partition("/")[0].rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=1)
+    return host, int(port)
 
 
 def _end(pid: int, number: signal.Signals) -> None:

@@ -8,6 +8,9 @@ from loops.tasks import Owner
 
 from .slots import Slot
 
+SETTLE = 0.02
+"""Seconds that a run which went on with an answer has, before it counts as waiting for the next."""
+
 
 class Idling:
     """Counts what a run waits for, and what it does meanwhile."""
@@ -20,6 +23,8 @@ class Idling:
         self._freed: asyncio.Task[None] | None = None
         self._go_on = asyncio.Event()
         self._became_idle = asyncio.Event()
+        self._settling: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     @property
     def is_idle(self) -> bool:
@@ -39,16 +44,20 @@ class Idling:
     async def end_wait(self) -> None:
         """Count a wait less, and return when the run has a slot again."""
         self._waits -= 1
-        if not self.is_idle:
-            self._became_idle.clear()
-        freed = self._freed
-        if freed is not None:
+        self._became_idle.clear()
+        if self._freed is not None:
             self._go_on.set()
-            await asyncio.wait({freed})
+            await asyncio.wait({self._freed})
 
     async def until_idle(self) -> None:
         """Wait until all that the run does is wait."""
         await self._became_idle.wait()
+
+    def close(self) -> None:
+        """Give the slot back no more."""
+        self._is_closed = True
+        if self._settling is not None:
+            self._settling.cancel()
 
     def _look(self) -> None:
         if not self.is_idle:
@@ -56,10 +65,13 @@ class Idling:
             self._go_on.set()
             return
         self._became_idle.set()
-        if self._freed is None or self._freed.done():
+        if not self._is_closed and (self._freed is None or self._freed.done()):
             self._go_on.clear()
             self._freed = self._owner.start(self._give_back(), name="idle slot")
 
     async def _give_back(self) -> None:
         async with self._slot.freed():
             await self._go_on.wait()
+        # What the run goes on with may be one answer of several: then it waits again soon.
+        if not self._is_closed:
+            self._settling = asyncio.get_running_loop().call_later(SETTLE, self._look)

@@ -9,20 +9,31 @@ from .drive import drive, settle_unowned
 from .functions import JobFunction, job_function
 from .queue import RELEASED, Claim, Released
 from .tool_job import ToolJob, fail_unbegun
+from .verdict import NotHere
 from .working import WorkerResources
 
 
-async def drive_run(ctx: dict[str, Any], tenant: str, run_id: str) -> Released:
+async def drive_run(
+    ctx: dict[str, Any], tenant: str, run_id: str, agent: str
+) -> Released | NotHere:
     """Drive one run to its end, or until somebody else goes on with it."""
     resources: WorkerResources = ctx["resources"]
+    if agent not in resources.app.agents:
+        # In a rolling deploy a newer worker knows it.
+        return NotHere()
     place = RunPlace(resources.keys, tenant, run_id)
     await drive(resources, place, claim=ctx["claim"], lifecycle=ctx["lifecycle"])
     return RELEASED
 
 
-async def perform_call(ctx: dict[str, Any], tenant: str, run_id: str, call: str) -> Released:
-    """Fulfil one call of a tool."""
+async def perform_call(
+    ctx: dict[str, Any], tenant: str, run_id: str, call: str, tool: str
+) -> Released | NotHere:
+    """Fulfil one call of a tool; `tool` is its agent and its name, with a `/` between."""
     resources: WorkerResources = ctx["resources"]
+    agent, _, name = tool.rpartition("/")
+    if agent not in resources.app.agents or name not in resources.app.tools_of(agent):
+        return NotHere()
     place = RunPlace(resources.keys, tenant, run_id)
     await ToolJob(resources, ctx["claim"], place, call).run()
     return RELEASED

@@ -19,7 +19,7 @@ STAYS = re.compile(
     r"arq:queue:[^:]+:[^:]+(:batch)?(:claims|:tokens|:lapses)?"
     r"|arq:job:[^/]+/.+"
     r"|arq:abort"
-    r"|[^:]+:@(workers:.+|queues)"
+    r"|[^:]+:@(workers:.+|queues|tenants)"
     r"|[^:]+:[^:@]+:(runs|sessions)"
 )
 """The written list: names of keys that may stand without a time to live.
@@ -158,6 +158,11 @@ class Keys:
     def queues(self) -> str:
         """A set of every queue name that was ever enqueued to or served."""
         return f"{self.namespace}:@queues"
+
+    @property
+    def tenants(self) -> str:
+        """A set of every tenant that ever had a run or a session."""
+        return f"{self.namespace}:@tenants"
 
     def workers(self, queue: str) -> str:
         """Return the workers that serve a queue: worker id → when it counts as gone, in ms."""

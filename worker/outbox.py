@@ -23,6 +23,13 @@ from .wire import Part
 EVENT_LIMIT = 256 * 1024
 """How long an event may be, in bytes; a longer one is cut, with its true length."""
 
+DIGESTS = 4096
+"""How many yields may share an event."""
+
+PIECE = EVENT_LIMIT // 8
+"""How many characters of text an event takes, whatever their length: text is told in further
+events, never cut. A character may take four bytes, or six when it is escaped."""
+
 _GROWING = frozenset({"text.delta", "reasoning.delta", "call.delta", "builtin.delta"})
 
 
@@ -33,6 +40,8 @@ class _Pending:
     turn: int | None
     digests: list[bytes] = field(default_factory=list[bytes])
     pieces: list[str] = field(default_factory=list[str])
+    length: int = 0
+    """About how long it is, in characters."""
     opens: str | None = None
 
     def takes(self, other: _Pending) -> bool:
@@ -42,6 +51,8 @@ class _Pending:
             and self.type in _GROWING
             and self.turn == other.turn
             and self.data["block"] == other.data["block"]
+            and self.length + other.length <= PIECE
+            and len(self.digests) < DIGESTS
         )
 
     def encoded(self) -> dict[str, Any]:
@@ -61,7 +72,7 @@ class Outbox:
         self._pending: list[_Pending] = []
         self._handed: list[str] = []
         self.size = 0
-        """How much waits, in characters of text; enough to decide when to flush."""
+        """About how much waits, in characters, an event counting 32 at least."""
 
     @property
     def is_empty(self) -> bool:
@@ -82,9 +93,18 @@ class Outbox:
             return False
         pending = _Pending(kind, data, event.turn, [mark])
         if kind in _GROWING:
-            pending.pieces.append(data["text"])
-        self._put(pending)
+            self._put_text(pending, data["text"])
+        else:
+            pending.length = len(orjson.dumps(data))
+            self._put(pending)
         return True
+
+    def _put_text(self, pending: _Pending, text: str) -> None:
+        pending.pieces, pending.length = [text[:PIECE]], min(len(text), PIECE)
+        self._put(pending)
+        for at in range(PIECE, len(text), PIECE):
+            more = text[at : at + PIECE]
+            self._put(_Pending(pending.type, pending.data, pending.turn, [], [more], len(more)))
 
     def put(
         self, kind: str, data: dict[str, Any], *, turn: int | None = None, opens: str | None = None
@@ -93,11 +113,12 @@ class Outbox:
         self._put(_Pending(kind, data, turn, opens=opens))
 
     def _put(self, pending: _Pending) -> None:
-        self.size += len(pending.data.get("text", "")) + 32
+        self.size += pending.length + 32
         last = self._pending[-1] if self._pending else None
-        if last is not None and last.pieces and last.takes(pending) and len(last.digests) < 4096:
+        if last is not None and last.takes(pending):
             last.pieces += pending.pieces
             last.digests += pending.digests
+            last.length += pending.length
         else:
             self._pending.append(pending)
 
@@ -137,7 +158,6 @@ def _bounded(event: dict[str, Any]) -> bytes:
     data = event["data"]
     longest = max(data, key=lambda name: len(orjson.dumps(data[name])))
     text = data[longest] if isinstance(data[longest], str) else orjson.dumps(data[longest]).decode()
-    # A quarter, since a character may take four bytes, or six when it is escaped.
-    kept = text[: EVENT_LIMIT // 8]
+    kept = text[:PIECE]
     cut = {**data, longest: f"{kept}… [cut: {len(text)} characters]", "cut": len(text)}
     return orjson.dumps({**event, "data": cut})

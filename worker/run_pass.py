@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -20,14 +19,12 @@ from redis.exceptions import RedisError
 from loops.closing import closing
 from loops.context import Context
 from loops.errors import (
-    AgentError,
-    LoopFailed,
     ReplayDiverged,
     RunLeft,
     RunTimedOut,
     WorkerLost,
 )
-from loops.guard import Raised, describe, outcome_of
+from loops.guard import Raised, outcome_of
 from loops.jsonable import jsonable
 from loops.messages import Messages
 from loops.runtime import Scope, scoped
@@ -37,6 +34,7 @@ from loops.wire import as_event
 from .begin import Begun
 from .calls import CallDesk, RunPlace
 from .closing_history import closing_messages
+from .ending import LEFT_BY_STOP, Ending, failure_of
 from .idling import Idling
 from .left import OUTCOMES, Left
 from .lifecycle import Lifecycle
@@ -55,23 +53,7 @@ POISON = 3
 CLOSING = 10.0
 """Seconds that a cancelled loop has to write what it still wants to say."""
 
-_BY_STOP = {
-    Stop.LOST: Left.LOST,
-    Stop.STALLED: Left.LOST,
-    Stop.ABORTED: Left.CANCELLED,
-    Stop.DRAINED: Left.HANDED_BACK,
-    Stop.SHUT: Left.HANDED_BACK,
-}
-
 logger = logging.getLogger("loopmill.run")
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a pass leaves its run."""
-
-    left: Left
-    error: BaseException | None = None
 
 
 class RunPass:
@@ -95,7 +77,7 @@ class RunPass:
         self._services = Owner()
         self._leaving: asyncio.Task[Left | None] | None = None
         self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
-        self._desk = CallDesk(resources.link, place, resources.settings)
+        self._desk = CallDesk(resources.link, place, resources.settings, agent=begun.run.agent)
         self._head = LogHead(resources.link, resources.log, place, resources.settings)
         self._idling = Idling(claim.slot, self._services)
         self._cancelled = asyncio.Event()
@@ -156,7 +138,7 @@ class RunPass:
     async def _finish_leaving(self) -> None:
         if self._claim.stop is not None and self._leaving is None:
             # The worker wants the job's task back: the run is left before the loop hears of it.
-            stopped = self._leave(Ending(_BY_STOP[self._claim.stop]))
+            stopped = self._leave(Ending(LEFT_BY_STOP[self._claim.stop]))
             self._leaving = self._services.start(stopped, name="leave")
         if self._leaving is not None:
             await asyncio.wait({self._leaving}, timeout=2 * CLOSING)
@@ -302,15 +284,3 @@ class RunPass:
         if output is None:
             return self.runtime.tally.output
         return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()
-
-
-def failure_of(ending: Ending) -> dict[str, str] | None:
-    """Return code and message of how a run failed; None when it did not."""
-    error = ending.error
-    if ending.left is Left.CANCELLED:
-        return {"code": "cancelled", "message": "the run was cancelled"}
-    if error is None:
-        return None
-    if isinstance(error, AgentError):
-        return {"code": error.code, "message": describe(error)}
-    return {"code": LoopFailed.code, "message": f"the loop raised {describe(error)}"}

@@ -27,6 +27,7 @@ from loops.errors import (
 
 from .keys import Keys
 from .link import Link
+from .memory import MemoryGuard
 from .payloads import encode_job
 from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
 from .settings import Settings
@@ -101,6 +102,7 @@ class Runs:
         self._link = link
         self._keys = keys
         self._settings = settings
+        self._memory = MemoryGuard(link, settings.memory_limit)
 
     async def create(self, tenant: str, new: NewRun) -> Created:
         """Accept a run: from here on it is never lost.
@@ -109,7 +111,9 @@ class Runs:
             IdempotencyConflict: The key came before with another body.
             SessionBusy: The session has a run, and `on_conflict` is "reject".
             QueueFull: The queue has reached its depth limit.
+            MemoryFull: The server is nearly full.
         """
+        await self._memory.refuse_when_full()
         run_id = f"run_{secrets.token_hex(16)}"
         session_id = new.session_id or f"ses_{secrets.token_hex(16)}"
         digest, body = new.idempotency or ("", "")
@@ -122,6 +126,7 @@ class Runs:
                 self._keys.runs(tenant),
                 self._keys.sessions(tenant),
                 self._keys.queues,
+                self._keys.tenants,
             ],
             arguments=[
                 run_id,
@@ -135,6 +140,7 @@ class Runs:
                 milliseconds(SESSION_RETENTION),
                 "{}",
                 orjson.dumps(list(new.messages)),
+                tenant,
                 *self._fields(tenant, run_id, session_id, new),
             ],
         )
@@ -164,6 +170,7 @@ class Runs:
                 raise InvalidInput(f"the id {about!r} is taken")
 
     def _fields(self, tenant: str, run_id: str, session_id: str, new: NewRun) -> list[Any]:
+        arguments = [tenant, run_id, new.agent]
         fields = {
             "v": 1,
             "id": run_id,
@@ -176,7 +183,7 @@ class Runs:
             "patience": milliseconds(PATIENCE),
             "queue_key": self._keys.queue(RUNS_QUEUE).queue,
             "job": self._keys.run_job(tenant, run_id),
-            "payload": encode_job("drive_run", [tenant, run_id], enqueued=round(time() * 1000)),
+            "payload": encode_job("drive_run", arguments, enqueued=round(time() * 1000)),
             "run_base": self._keys.run(tenant, "").record,
         }
         if new.traceparent is not None:

@@ -41,6 +41,9 @@ WINDOW = 0.05
 FLUSH_SIZE = 4096
 """How many characters may wait before they are flushed all the same."""
 
+BURST = 1024 * 1024
+"""How many characters wait at most: a loop that yields without a pause is flushed as it goes."""
+
 logger = logging.getLogger("loopmill.run")
 
 
@@ -101,7 +104,10 @@ class QueueRuntime:
             raise RunLeft
         self.tally.add(event)
         if self._outbox.put_yield(event):
-            self._flush_soon()
+            if self._outbox.size > BURST:
+                self._flush()
+            else:
+                self._flush_soon()
 
     def _flush_soon(self) -> None:
         loop = asyncio.get_running_loop()
@@ -115,7 +121,7 @@ class QueueRuntime:
         self._flush_due = loop.call_at(at, self._flush)
 
     def _flush(self) -> None:
-        self._flush_due = None
+        self._cancel_flush()
         if not self._outbox.is_empty:
             self._writer.submit("append_yields", self._take(with_messages=False))
 
@@ -274,5 +280,6 @@ class QueueRuntime:
         return next(reversed(self._turns.values()), None)
 
     def close(self) -> None:
-        """Flush nothing more."""
+        """Flush nothing more, and keep the slot."""
         self._cancel_flush()
+        self._idling.close()

@@ -63,8 +63,12 @@ class Sessions:
         name = session_id or f"ses_{secrets.token_hex(16)}"
         created = await self._link.run(
             "create_session",
-            keys=[self._keys.session(tenant, name).record, self._keys.sessions(tenant)],
-            arguments=[name, orjson.dumps(metadata or {}), milliseconds(SESSION_RETENTION)],
+            keys=[
+                self._keys.session(tenant, name).record,
+                self._keys.sessions(tenant),
+                self._keys.tenants,
+            ],
+            arguments=[name, orjson.dumps(metadata or {}), milliseconds(SESSION_RETENTION), tenant],
         )
         if created == 0:
             raise InvalidInput(f"session {name!r} exists; choose another id, or leave it out")

@@ -10,7 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+)
 from pydantic_core import PydanticUndefined
 
 from .address import Address
@@ -41,11 +49,10 @@ def duration(text: str) -> timedelta:
 
 def show_duration(value: timedelta) -> str:
     """Write a duration in the largest unit in which it is whole."""
-    seconds = value.total_seconds()
-    for unit in ("d", "h", "m", "s", "ms"):
-        if seconds and seconds % _UNITS[unit] == 0:
-            return f"{seconds / _UNITS[unit]:g}{unit}"
-    return f"{seconds:g}s"
+    for unit in ("d", "h", "m", "s"):
+        if value and value % timedelta(seconds=_UNITS[unit]) == timedelta(0):
+            return f"{value / timedelta(seconds=_UNITS[unit]):g}{unit}"
+    return f"{value / timedelta(milliseconds=1):g}ms" if value else "0s"
 
 
 def _duration(value: Any) -> Any:
@@ -86,8 +93,14 @@ def _redis_url(value: Any) -> Any:
     return value
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0))]
-Wait = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta(0))]
+def _positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("write a duration that is longer than nothing")
+    return value
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), AfterValidator(_positive)]
+Wait = Annotated[timedelta, BeforeValidator(_duration)]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
@@ -109,7 +122,7 @@ class Settings(BaseModel):
     )
     cors_origins: Words = Field((), description="Origins whose browsers may follow streams.")
     namespace: str = Field(
-        "loopmill", pattern=NAME.pattern, description="What all names in Redis begin with."
+        "loopmill", pattern=f"^{NAME.pattern}$", description="What all names in Redis begin with."
     )
     data: Path = Field(Path(".loopmill"), description="Folder of the embedded server.")
     lease: Duration = Field(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import loops as ai
-from loops.providers.scripted import call, in_turn, scripted, text, until
+from loops.providers.scripted import Piece, call, in_turn, scripted, text, until
 from tests.documents.blocks import (
     SETTING,
     DocumentsMissingError,
@@ -25,7 +25,7 @@ IMPORTS = "import loops as ai\nfrom collections.abc import AsyncGenerator\n"
 def custom_agent() -> type[ai.Agent]:
     """The class that the document defines."""
     (block,) = python_blocks(DOCUMENT)
-    made = module_of(with_imports(block, IMPORTS), "custom_loops").CustomAgent
+    made: type[ai.Agent] = module_of(with_imports(block, IMPORTS), "custom_loops").CustomAgent
     assert issubclass(made, ai.Agent)
     return made
 
@@ -55,7 +55,8 @@ def agent() -> ai.Agent:
         await meet("clock")
         return f"noon in {city}"
 
-    first = [call("weather", city="Rome"), call("clock", city="Rome"), until(both), text("Wait.")]
+    calls = [call("weather", city="Rome"), call("clock", city="Rome")]
+    first: list[Piece] = [*calls, until(both), text("Wait.")]
     return custom_agent()(model=scripted(in_turn(first, "Fine.")), tools=[weather, clock])
 
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 from loops.agent import Agent, AgentStream, current_agent
 from loops.context import Context
-from loops.events import AgentEvent, TextDelta, ToolCallResult
+from loops.events import AgentEvent, StreamEnd, TextDelta, ToolCallResult
 from loops.messages import Messages, ToolCall
 from loops.providers.scripted import call, in_turn, scripted
 from loops.stream import stream as ask
@@ -69,8 +69,10 @@ async def test_usage_is_added_over_turns() -> None:
 
     events = await collect(stream)
 
-    usages = [event.usage for event in events if event.type == "turn.finished"]  # type: ignore[union-attr]  # it has one
-    assert stream.usage == usages[0] + usages[1]
+    one, two = (e.usage for e in events if isinstance(e, StreamEnd))
+    assert one is not None
+    assert two is not None
+    assert stream.usage == one + two
 
 
 class Verdict(BaseModel):

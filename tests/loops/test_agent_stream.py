@@ -135,19 +135,37 @@ async def test_strings_and_dicts_become_events() -> None:
     ]
 
 
+async def test_a_stray_turn_of_the_kit_is_passed_over() -> None:
+    class Turn:
+        content: list[Any] = []  # noqa: RUF012 - a value as a provider makes it
+        stop_reason, input, output = "end_turn", 1, 1
+
+    async def loop(context: Context) -> AsyncGenerator[object]:
+        yield Turn()
+        yield "hi"
+
+    assert await collect(AgentStream(loop, Context())) == [TextDelta(0, "hi")]
+
+
+class Dying:
+    """A model that dies after its call was answered."""
+
+    name = "dying"
+
+    def __init__(self, answered: asyncio.Event) -> None:
+        self.answered = answered
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Any]:
+        yield StreamStart("dying")
+        yield TextDelta(0, "so far")
+        yield ToolEnd(1, "a", "double", '{"number": 4}')
+        await self.answered.wait()
+        raise ConnectionError("gone")
+
+
 async def test_a_failed_turn_can_be_looked_at() -> None:
-    class Dying:
-        name = "dying"
-
-        async def stream(self, request: ModelRequest) -> AsyncGenerator[Any]:
-            yield StreamStart("dying")
-            yield TextDelta(0, "so far")
-            yield ToolEnd(1, "a", "double", '{"number": 4}')
-            await answered.wait()
-            raise ConnectionError("gone")
-
     answered = asyncio.Event()
-    stream = Agent(model=Dying(), tools=[double]).run(messages="hi")
+    stream = Agent(model=Dying(answered), tools=[double]).run(messages="hi")
 
     async def read() -> None:
         async for event in stream:

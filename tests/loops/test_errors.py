@@ -3,8 +3,11 @@ import pytest
 from loops import errors
 
 
-def subclasses(cls: type) -> list[type]:
-    return [each for child in cls.__subclasses__() for each in [child, *subclasses(child)]]
+def subclasses(cls: type[errors.AgentError]) -> list[type[errors.AgentError]]:
+    found: list[type[errors.AgentError]] = []
+    for child in cls.__subclasses__():
+        found += [child, *subclasses(child)]
+    return found
 
 
 TREE = [each for each in subclasses(errors.AgentError) if each.__module__ == errors.__name__]

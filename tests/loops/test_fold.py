@@ -122,6 +122,10 @@ def test_files_become_blocks(media_type: str, data: str, kind: str, source: str)
     assert block.raw()["source"]["type"] == source
 
 
+def test_a_call_of_the_provider_that_is_half_written_does_not_exist() -> None:
+    assert fold([BuiltinToolStart(0, "s", "web_search")]).content == []
+
+
 def test_empty_text_is_no_block() -> None:
     assert fold([TextStart(0), TextDelta(0, ""), TextEnd(0)]).content == []
 

@@ -45,8 +45,12 @@ async def test_the_model_sees_a_history_that_keeps_the_pairing_law() -> None:
     history = Messages.of(
         ["hi", {"role": "assistant", "content": [call_block()]}, as_message("still there?")]
     )
-    port = scripted(lambda raw: seen.append([each["role"] for each in raw]) or "yes")
 
+    def reply(raw: list[dict[str, object]]) -> str:
+        seen.append([each["role"] for each in raw])
+        return "yes"
+
+    port = scripted(reply)
     turn = await LocalRuntime().open_turn(ModelRequest("m", tuple(history)), port)
     await collect(turn.events())
 
@@ -123,6 +127,16 @@ async def test_the_last_turn_is_there_also_when_it_broke() -> None:
     assert [block.type for block in reply.content] == ["text", "tool_use"]
     assert len(results.tool_results) == 1
     assert LocalRuntime().last_turn == []
+
+
+async def test_a_result_of_an_earlier_turn_is_no_part_of_the_last() -> None:
+    runtime = LocalRuntime()
+    await runtime.open_turn(request("hi"), scripted("a"))
+    await runtime.open_turn(request("hi"), scripted("a"))
+
+    await runtime.call(CALL, look)
+
+    assert runtime.last_turn == []
 
 
 async def test_usage_is_added_over_turns() -> None:

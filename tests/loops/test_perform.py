@@ -3,6 +3,7 @@ import math
 import threading
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -246,6 +247,13 @@ async def test_a_tool_can_ask_which_call_it_is() -> None:
     assert await outcome(ask_in_thread) == ("turn:1.0", False)
     with pytest.raises(LookupError, match="no tool is being called"):
         current_tool_call()
+
+
+async def test_a_function_with_some_arguments_given_is_of_the_kind_it_was() -> None:
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    assert await outcome(partial(add, 1), '{"b": 2}', name="add") == (3, False)
 
 
 async def test_an_object_that_is_awaited_runs_in_the_loop() -> None:

@@ -119,6 +119,14 @@ def test_fields_of_a_newer_writer_are_passed_over() -> None:
     assert decode("text.delta", {"block": 1, "text": "x", "bold": True}) == TextDelta(1, "x")
 
 
+def test_the_names_of_hooks_and_custom_events_are_part_of_their_type() -> None:
+    hook, custom = HookEvent("approve", "opened"), Custom("step", {"step": 1})
+
+    assert encode(hook) == ("hook.opened", {"label": "approve"})
+    assert encode(custom) == ("custom.step", {"value": {"step": 1}})
+    assert [decode(*encode(event)) for event in (hook, custom)] == [hook, custom]
+
+
 def test_half_a_character_does_not_stop_an_event() -> None:
     kind, data = encode(TextDelta(0, "half \ud83d"))
 

@@ -13,7 +13,7 @@ import pytest
 from tests.waiting import wait_until
 from tests.worker.worker_process import NOTES
 from tests.worker.workshop import KEYS
-from worker.embedded import start_server
+from worker.embedded import Server, start_server
 from worker.link import Link, open_link
 from worker.queue import QueueClient
 
@@ -45,14 +45,20 @@ async def _notes(link: Link) -> list[tuple[str, str, int]]:
     return [(what, name, int(pid)) for what, name, pid in words]
 
 
-async def _noted(link: Link, what: str, name: str, *, within: float = 20) -> int:
-    """Wait for a note, and return the pid of who made it first."""
+async def _noted(link: Link, what: str, name: str, *, by: int | None = None) -> int:
+    """Wait for a note, by a certain process or by any, and return the pid of who made it first."""
+    found: list[int] = []
 
     async def is_there() -> bool:
-        return any((w, n) == (what, name) for w, n, _ in await _notes(link))
+        found[:] = [
+            pid
+            for noted, noted_name, pid in await _notes(link)
+            if (noted, noted_name) == (what, name) and by in {None, pid}
+        ]
+        return bool(found)
 
-    await wait_until(is_there, timedelta(seconds=within), for_=f"{name} to have {what}")
-    return next(pid for w, n, pid in await _notes(link) if (w, n) == (what, name))
+    await wait_until(is_there, timedelta(seconds=20), for_=f"{name} to have {what}")
+    return found[0]
 
 
 async def test_a_killed_workers_job_is_taken_first_before_a_backlog(
@@ -62,36 +68,25 @@ async def test_a_killed_workers_job_is_taken_first_before_a_backlog(
     first = start(redis_url)
     await queue.enqueue("tools", "last", ["old", 60])
     assert await _noted(link, "began", "old") == first.pid
-    for number in range(2000):
-        link.send(
-            *("ZADD", KEYS.queue("tools").queue, 1, f"t/{number}"),
-        )
-        link.send(
-            "SET",
-            f"arq:job:t/{number}",
-            f'{{"t":null,"f":"last","a":["b{number}",0.2],"k":{{}},"et":1}}',
-        )
+    await _pile_up(link, 2000)
     second = start(redis_url)
-    await _noted(link, "began", "b0" if False else (await _first_of_backlog(link)))
+    await _noted(link, "began", "backlog")
 
     killed = time.monotonic()
     first.send_signal(signal.SIGKILL)
     first.wait()
 
-    async def is_taken_over() -> bool:
-        return ("began", "old", second.pid) in await _notes(link)
-
-    await wait_until(is_taken_over, timedelta(seconds=15), for_="the takeover")
+    assert await _noted(link, "began", "old", by=second.pid) == second.pid
     assert time.monotonic() - killed < 2 * LEASE + 1
     assert await queue.depth("tools") > 1000
 
 
-async def _first_of_backlog(link: Link) -> str:
-    async def has_begun() -> bool:
-        return any(name.startswith("b") for _, name, _ in await _notes(link))
-
-    await wait_until(has_begun, timedelta(seconds=20), for_="the backlog to begin")
-    return next(name for _, name, _ in await _notes(link) if name.startswith("b"))
+async def _pile_up(link: Link, count: int) -> None:
+    payload = '{"t":null,"f":"last","a":["backlog",0.2],"k":{},"et":1}'
+    for number in range(count):
+        link.send("SET", f"arq:job:t/{number}", payload)
+        link.send("ZADD", KEYS.queue("tools").queue, 1, f"t/{number}")
+    await link.command("PING")
 
 
 async def test_a_stopped_worker_hands_back_at_once_and_exits_well(
@@ -109,11 +104,8 @@ async def test_a_stopped_worker_hands_back_at_once_and_exits_well(
     assert await link.command("GET", f"arq:retry:{job_id}") == b"0"
     assert await link.command("EXISTS", KEYS.queue("tools").claims) == 0
     second = start(redis_url)
-
-    async def goes_on() -> bool:
-        return ("began", "job", second.pid) in await _notes(link)
-
-    await wait_until(goes_on, timedelta(seconds=LEASE), for_="another to take it, without a lapse")
+    assert await _noted(link, "began", "job", by=second.pid) == second.pid
+    assert await link.command("EXISTS", KEYS.queue("tools").lapses) == 0
 
 
 async def test_a_blocked_event_loop_keeps_its_lease(link: Link, redis_url: str, start: Starter):
@@ -159,11 +151,7 @@ async def test_a_frozen_worker_loses_its_job_and_lives_on(
     second = start(redis_url)
 
     first.send_signal(signal.SIGSTOP)
-
-    async def is_taken_over() -> bool:
-        return ("began", "job", second.pid) in await _notes(link)
-
-    await wait_until(is_taken_over, timedelta(seconds=15), for_="the takeover")
+    await _noted(link, "began", "job", by=second.pid)
     first.send_signal(signal.SIGCONT)
     await _noted(link, "ended", "job")
     second.send_signal(signal.SIGTERM)
@@ -172,24 +160,33 @@ async def test_a_frozen_worker_loses_its_job_and_lives_on(
     assert [pid for what, _, pid in await _notes(link) if what == "ended"] == [second.pid]
 
 
-async def test_a_worker_outlives_its_server(tmp_path: Path, start: Starter):
-    server = start_server(tmp_path, port="unix")
+@pytest.fixture
+def start_own(tmp_path: Path) -> Iterator[Callable[[], Server]]:
+    """Start a durable server, always in the same place; at the end it is stopped."""
+    started: list[Server] = []
+
+    def start_one() -> Server:
+        started.append(start_server(tmp_path, port="unix"))
+        return started[-1]
+
+    yield start_one
+    started[-1].stop()
+
+
+async def test_a_worker_outlives_its_server(start_own: Callable[[], Server], start: Starter):
+    server = start_own()
     worker = start(server.url, slots=10)
     async with open_link(server.url) as link:
-        queue = QueueClient(link, KEYS)
-        await queue.enqueue("tools", "note", ["before"])
-        await _noted(link, "did", "before")
-        await queue.enqueue("tools", "last", ["across", 2.0])
+        await QueueClient(link, KEYS).enqueue("tools", "last", ["across", 2.0])
         await _noted(link, "began", "across")
 
-        server.stop()
-        await wait_until(lambda: not (tmp_path / "server.sock").exists(), for_="the server to end")
-        server = start_server(tmp_path, port="unix")
-        returned = time.monotonic()
+    server.stop()
+    server = start_own()
 
-        await queue.enqueue("tools", "note", ["after"])
+    returned = time.monotonic()
+    async with open_link(server.url) as link:
+        await QueueClient(link, KEYS).enqueue("tools", "note", ["after"])
         await _noted(link, "did", "after")
         assert time.monotonic() - returned < 5
         assert await _noted(link, "ended", "across") == worker.pid
-        assert worker.poll() is None
-    server.stop()
+    assert worker.poll() is None

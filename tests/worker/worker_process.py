@@ -1,4 +1,4 @@
-"""A worker in a process of its own: `python -m tests.worker.worker_process URL LEASE SLOTS [STALL]`.
+"""A worker in a process of its own; its words are the server's URL, lease, slots and stall.
 
 Its jobs note in Redis what they do, so that a test sees it from outside.
 """
@@ -44,10 +44,10 @@ async def block(ctx: dict[str, Any], name: str, seconds: float) -> None:
 
 async def main() -> int:
     """Work until told to stop."""
-    url, lease, slots, *rest = sys.argv[1:]
+    url, lease, slots, stall = sys.argv[1:]
     told = settings(
         lease=timedelta(seconds=float(lease)),
-        stall=timedelta(seconds=float(rest[0]) if rest else 60),
+        stall=timedelta(seconds=float(stall)),
     )
     functions = [job_function(f, name=f.__name__) for f in (note, last, block)]
     async with open_link(url) as link:

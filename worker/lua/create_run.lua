@@ -1,9 +1,10 @@
 -- Accept a run: its record, its queue entry (or its place in the session's line), the answer to its
 -- idempotency key, and `run.queued`, all or nothing.
--- KEYS: record, session record, idempotency key or '', runs index, sessions index, queues set
+-- KEYS: record, session record, idempotency key or '', runs index, sessions index, queues set,
+--   tenants set
 -- ARGV: run id, session id, on_conflict, queue depth limit, body digest, idempotency ttl in ms,
 --   `run.queued` event, queue name, session retention in ms, session metadata, messages,
---   then pairs of the record's fields
+--   tenant, then pairs of the record's fields
 -- Returns {code, text}: 1 created, 2 the same request came before (its run), 3 another body under this
 --   key, 4 session busy (its run), 5 queue full, 6 the id is taken.
 -- uses: queue log run
@@ -22,7 +23,7 @@ if redis.call('EXISTS', record) == 1 then return { 6, run_id } end
 local owner = redis.call('HGET', session, 'owner')
 if owner and ARGV[3] == 'reject' then return { 4, owner } end
 local fields = {}
-for i = 12, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
 local named = {}
 for i = 1, #fields, 2 do named[fields[i]] = fields[i + 1] end
 if redis.call('ZCARD', named.queue_key) >= tonumber(ARGV[4]) then return { 5, '' } end
@@ -42,6 +43,7 @@ if seen ~= '' then redis.call('SET', seen, ARGV[5] .. ' ' .. run_id, 'PX', ARGV[
 redis.call('ZADD', KEYS[4], stamp, run_id)
 redis.call('ZADD', KEYS[5], stamp, session_id)
 redis.call('SADD', KEYS[6], ARGV[8])
+redis.call('SADD', KEYS[7], ARGV[12])
 redis.call('HSET', session, 'used', stamp, 'retention', ARGV[9])
 if owner then
   redis.call('RPUSH', session .. ':queue', run_id)
