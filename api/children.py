@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from threading import Thread
 from types import TracebackType
 
@@ -88,10 +89,17 @@ class Children:
     ) -> None:
         self.stop()
 
-    def start(self, name: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Child:
-        """Start `python arguments…`, and read what it prints."""
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None = None,
+    ) -> Child:
+        """Start `python arguments…` in the folder, or here, and read what it prints."""
         popen = subprocess.Popen(  # noqa: S603  # our own programs, no shell
             [sys.executable, *arguments],
+            cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

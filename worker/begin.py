@@ -11,6 +11,7 @@ import orjson
 
 from loops.messages import Message, Messages
 
+from .insist import insist
 from .journal import Journal
 from .keys import Keys
 from .link import Link
@@ -65,7 +66,9 @@ async def begin(
         run: Tenant and id.
         reason: Why a pass follows another one of the same claim.
     """
-    reply: list[Any] = await link.run(
+    # Done twice, because its reply was lost, it begins the same pass anew.
+    reply: list[Any] = await insist(
+        link,
         "begin",
         keys=[keys.run(*run).record],
         arguments=[

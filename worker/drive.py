@@ -9,6 +9,7 @@ import orjson
 
 from .begin import NotBegun, begin
 from .calls import RunPlace
+from .insist import insist
 from .left import Left
 from .lifecycle import Lifecycle
 from .link import Link
@@ -52,7 +53,8 @@ async def settle_unowned(
     link: Link, place: RunPlace, claim: Claim, *, status: str, failure: dict[str, str]
 ) -> bool:
     """Settle a run whose claim is held, but which no pass drives; say whether it was open still."""
-    settled: int = await link.run(
+    settled: int = await insist(
+        link,
         "settle_unowned",
         keys=[place.record],
         arguments=[

@@ -32,6 +32,7 @@ LOCK = "server.lock"
 OLDEST = 7
 """The oldest major version that knows all commands that we use."""
 
+_PID = re.compile(rb"process_id:(\d+)\r\n")
 _VERSION = re.compile(rb"v=(\d+)\.")
 _SOCKET_PATH_LIMIT = 100
 
@@ -151,14 +152,14 @@ def _start(binary: Path, home: Path, options: list[str], url: str) -> int:
             start_new_session=True,
         )
     deadline = time.monotonic() + READY_WITHIN.total_seconds()
-    while started.poll() is None and not _answers(url) and time.monotonic() < deadline:
+    # Who answers could be another server, on a port that was taken.
+    while _pid_of(url) != started.pid:
+        if started.poll() is not None or time.monotonic() > deadline:
+            started.kill()
+            started.wait()
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+            raise ServerStartError(f"{str(binary)!r} did not start; its last lines:\n{last}")
         time.sleep(0.01)
-    # The one that answers could be another's server, on a port that was taken.
-    if started.poll() is not None or not _answers(url):
-        started.kill()
-        started.wait()
-        last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-        raise ServerStartError(f"{str(binary)!r} did not start; its last lines:\n{last}")
     # Whoever ends the server waits for its pid; the handle is not needed and must not warn.
     started.returncode = 0
     return started.pid
@@ -169,19 +170,24 @@ def _running(home: Path) -> tuple[str, int] | None:
         noted = json.loads((home / "server.json").read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return (str(noted["url"]), int(noted["pid"])) if _answers(str(noted["url"])) else None
+    url, pid = str(noted["url"]), int(noted["pid"])
+    return (url, pid) if _pid_of(url) == pid else None
 
 
-def _answers(url: str) -> bool:
+def _pid_of(url: str) -> int | None:
+    """Return the pid of the server that answers there, if one does."""
     scheme, _, place = url.partition("://")
+    told = b""
     try:
         with socket.socket(socket.AF_UNIX if scheme == "unix" else socket.AF_INET) as probe:
             probe.settimeout(1)
             probe.connect(_socket_address(scheme, place))
-            probe.sendall(b"PING\r\n")
-            return probe.recv(64).startswith(b"+PONG")
+            probe.sendall(b"INFO server\r\n")
+            while (found := _PID.search(told)) is None and (more := probe.recv(4096)):
+                told += more
     except OSError:
-        return False
+        return None
+    return int(found.group(1)) if found else None
 
 
 def _socket_address(scheme: str, place: str) -> str | tuple[str, int]:

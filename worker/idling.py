@@ -54,10 +54,12 @@ class Idling:
         await self._became_idle.wait()
 
     def close(self) -> None:
-        """Give the slot back no more."""
+        """Take the slot at once, and give it back no more: what is being closed waits for nobody."""
         self._is_closed = True
         if self._settling is not None:
             self._settling.cancel()
+        if self._freed is not None:
+            self._freed.cancel()
 
     def _look(self) -> None:
         if not self.is_idle:

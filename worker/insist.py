@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 
 from .link import Link
 from .wire import Part, Reply
@@ -17,12 +17,16 @@ from .wire import Part, Reply
 BACKOFF = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between tries while the server is away; the last one is repeated."""
 
+# redis-py takes the code off the text of those errors that it has a class for.
+_PASSING_CLASSES = (OutOfMemoryError, ReadOnlyError)
 _PASSING = ("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "UNKILLABLE")
 
 
 def is_passing(error: RedisError) -> bool:
     """Say whether the same command may succeed later."""
-    return not isinstance(error, ResponseError) or str(error).startswith(_PASSING)
+    if not isinstance(error, ResponseError) or isinstance(error, _PASSING_CLASSES):
+        return True
+    return str(error).startswith(_PASSING)
 
 
 def pause(tries: int) -> float:

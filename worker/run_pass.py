@@ -45,7 +45,7 @@ from .run_record import RunStatus
 from .runtime import QueueRuntime
 from .wire import Part
 from .working import WorkerResources
-from .writer import GO_ON, Writer
+from .writer import DONE, REPEATED, Writer
 
 POISON = 3
 """After how many workers that died in a row over a run nobody tries it again."""
@@ -221,6 +221,7 @@ class RunPass:
                 await self._head.cut_when_long(self._begun.epoch)
 
     async def _close_loop(self) -> None:
+        self._idling.close()
         if not await self._loops.close_within(CLOSING):
             logger.warning("! the loop of %s does not end when it is cancelled", self._begun.run.id)
 
@@ -246,10 +247,16 @@ class RunPass:
         waiting = self.runtime.answers.waiting
         event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
         answer = await self.runtime.end("park", event, len(waiting), *waiting)
-        if answer[0] != GO_ON:
+        if answer[0] == DONE or (answer[0] == REPEATED and await self._is_given_up()):
             return Left.PARKED
         self._claim.released = False
+        # What it waits for is answered, and the message was lost.
+        await self._desk.look_up(self.runtime.answers, self._begun.epoch)
         return None
+
+    async def _is_given_up(self) -> bool:
+        epoch = await self._resources.link.command("HGET", self._place.record, "epoch")
+        return epoch is None or int(epoch) != self._begun.epoch
 
     async def _settle(self, ending: Ending) -> None:
         self._claim.released = True

@@ -31,7 +31,7 @@ from .open_turn import Ask, DurableTurn
 from .outbox import Outbox
 from .tally import Tally
 from .wire import Part
-from .writer import REPEATED, Writer
+from .writer import Writer
 
 T = TypeVar("T")
 
@@ -267,8 +267,7 @@ class QueueRuntime:
 
     async def end(self, script: str, *more: Part) -> list[Any]:
         """Send the script that ends the pass, with all that still waits; return its answer."""
-        answer = await self._writer.submit(script, self._take(with_messages=True), *more)
-        return [1, *answer[1:]] if answer[0] == REPEATED else answer
+        return await self._writer.submit(script, self._take(with_messages=True), *more)
 
     def say(self, kind: str, data: dict[str, Any]) -> None:
         """Append an event of the runtime's own, with the next script."""
@@ -280,6 +279,5 @@ class QueueRuntime:
         return next(reversed(self._turns.values()), None)
 
     def close(self) -> None:
-        """Flush nothing more, and keep the slot."""
+        """Flush nothing more."""
         self._cancel_flush()
-        self._idling.close()

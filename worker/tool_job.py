@@ -38,6 +38,7 @@ LOST = (
     "so it was not run again"
 )
 POISONED = "WorkerLost: three workers died in a row over this call; it is given up"
+CANCELLED = "cancelled: somebody stopped this call; it may or may not have had its effect"
 DRAINED = (
     "LostTool: the worker that ran this tool was shut down before the tool ended; it may or may "
     "not have had its effect"
@@ -82,13 +83,19 @@ class ToolJob:
                 result = await self._result_of(started)
                 await self._feed.finish()
         finally:
-            if self._claim.stop is Stop.DRAINED and not self._may_run_again(started):
-                await self._finish("lost", self._failure(started, DRAINED))
+            await self._say_why_stopped(started)
             await self._owner.close()
         if result is None:
-            await self._finish("cancelled", self._failure(started, "cancelled"))
+            await self._finish("cancelled", self._failure(started, CANCELLED))
         else:
             await self._finish("done", result)
+
+    async def _say_why_stopped(self, started: StartedCall) -> None:
+        """Answer a call whose job the worker takes back, unless another worker goes on with it."""
+        if self._claim.stop is Stop.ABORTED:
+            await self._finish("cancelled", self._failure(started, CANCELLED))
+        elif self._claim.stop in {Stop.DRAINED, Stop.SHUT} and not self._may_run_again(started):
+            await self._finish("lost", self._failure(started, DRAINED))
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
         del key, value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Place, write_agents
+from tests.processes import Place, write_agents
 
 Here = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -134,14 +134,32 @@ async def test_a_run_that_has_gone_on_is_not_idle_any_more(owner: Owner):
     assert not told.done()
 
 
-async def test_a_closed_run_gives_nothing_back_any_more(owner: Owner):
+async def test_a_closed_run_has_its_slot_at_once_and_gives_it_back_no_more(owner: Owner):
     bench = Bench(owner)
     bench.idling.begin_wait()
     bench.idling.begin_wait()
     await bench.is_free()
-    await bench.idling.end_wait()
+    bench.slots.take()
+
+    bench.idling.close()
+    async with asyncio.timeout(1):
+        await bench.idling.end_wait()
+    assert bench.slot.is_held
+
+    bench.idling.busy(0)
+    await asyncio.sleep(0)
+    assert bench.slot.is_held
+
+
+async def test_a_closed_run_does_not_wait_in_line_for_a_slot(owner: Owner):
+    bench = Bench(owner)
+    bench.idling.begin_wait()
+    await bench.is_free()
+    bench.slots.take()
+    goes_on = owner.start(bench.idling.end_wait(), name="goes on")
+    await wait_until(lambda: bench.slots.waiting == 0)
 
     bench.idling.close()
 
-    await asyncio.sleep(0.1)
-    assert bench.slot.is_held
+    async with asyncio.timeout(1):
+        await goes_on
