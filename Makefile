@@ -7,7 +7,7 @@ PYTEST := $(BIN)/pytest -p no:cacheprovider
 none_yet = || { code=$$?; [ $$code -eq 5 ] && echo "$@: there is no such test yet"; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills mutants clean
+.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills mutants lock clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test-kills: .venv/.tested ## Kill processes after every event (long)
 mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
 	$(BIN)/python -m tests.mutants
 
+lock: .venv/.tested ## Write down the versions that are installed (names and versions only)
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+	@touch .venv/.tested
+
 clean: ## Remove what was made here, .venv included
 	rm -rf .venv .loopmill .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* dist
 
@@ -64,7 +68,8 @@ clean: ## Remove what was made here, .venv included
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-.venv/.tested: pyproject.toml | .venv/bin/python
+.venv/.tested: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing Loopmill and its test tools into .venv (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint requirements.lock --editable ".[dev]"
 	@touch .venv/.installed $@

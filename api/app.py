@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
 
 from loops.app import App
 from loops.errors import SetupError
@@ -19,10 +20,17 @@ from .auth import Keyring, keyring_of
 from .border import Border, RequestIds
 from .desk import Office
 from .hub import Hub
+from .streams import StreamRoute
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
 
-ROUTERS = (runs.router, events.router, sessions.router, looking.router, health.router)
+ROUTERS = (runs.router, sessions.router, looking.router, health.router)
+
+STREAMS = {
+    "/v1/runs/{run_id}/events": StreamRoute(events.read_events),
+    "/v1/sessions/{session_id}/events": StreamRoute(sessions.read_session_events),
+}
+"""Routes that may stay open: not FastAPI's, whose frames would double what an idle reader costs."""
 
 HEADERS = [
     "Authorization",
@@ -68,6 +76,8 @@ def create_app(
     )
     for router in ROUTERS:
         server.include_router(router)
+    for path, route in STREAMS.items():
+        server.router.routes.append(Route(path, route, methods=["GET"]))
     errors.install(server)
     _add_border(server, settings, keyring)
     return server

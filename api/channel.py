@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -46,15 +45,18 @@ class Listener(Protocol):
 class Channel:
     """What one process knows of a run's log.
 
-    It is of use once it is `known` where the log stands; what was said before only tells that there
-    is more.
+    It is of use once it is known where the log stands; what was heard before that only tells that
+    there is more.
     """
+
+    __slots__ = ("_newest", "is_gone", "is_known", "is_settled", "listeners", "source", "tail")
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.listeners: set[Listener] = set()
         self.tail = Tail(0)
-        self.known = asyncio.Event()
+        self.is_known = False
+        """Whether it is known where the log stands, or that there is none."""
         self.is_gone = False
         """Whether the run has been deleted, or its time is over."""
         self.is_settled = False
@@ -82,7 +84,7 @@ class Channel:
         """
         if seq is None:
             self.is_gone = True
-        elif not self.known.is_set():
+        elif not self.is_known:
             self.tail.move(seq)
             self._newest = max(self._newest, seq)
         elif seq < since:
@@ -90,15 +92,15 @@ class Channel:
             self._newest = seq
         else:
             self._newest = max(self._newest, seq)
-        self.known.set()
-        if seq is None or seq < since:
+        if seq is None or seq < since or not self.is_known:
+            self.is_known = True
             self.wake()
 
     def hear(self, message: bytes) -> None:
         """Take a published message; one that does not continue the tail leaves it behind."""
         first, last, events = decode_message(message)
         self._newest = max(self._newest, last)
-        if events and self.known.is_set() and first <= self.tail.end + 1 and last > self.tail.end:
+        if events and self.is_known and first <= self.tail.end + 1 and last > self.tail.end:
             self.take(self.source.batch(events))
 
     def take(self, batch: Batch) -> None:

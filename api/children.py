@@ -74,8 +74,11 @@ class Child:
 class Children:
     """Starts processes, sees whether they live, and ends all of them at the end of its `with`."""
 
-    def __init__(self, listener: Listener | None = None) -> None:
+    def __init__(
+        self, listener: Listener | None = None, *, stop_within: timedelta = STOP_WITHIN
+    ) -> None:
         self._listener = listener
+        self._stop_within = stop_within
         self._children: list[Child] = []
 
     def __enter__(self) -> Children:
@@ -150,7 +153,7 @@ class Children:
         try:
             for _ in range(2):
                 self._signal(signal.SIGTERM)
-                if _ended(self._children, within=STOP_WITHIN):
+                if _ended(self._children, within=self._stop_within):
                     return
         finally:
             # Also when a second Ctrl-C cuts the wait short.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from http import HTTPStatus
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Request
@@ -15,18 +14,15 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from . import schemas
-from .desk import Desk
-from .errors import Refusal
+from .desk import Desk, desk_of
 from .limits import read_json
+from .pages import wait_limit
 
 Model = TypeVar("Model", bound=schemas.Body)
 
-WAIT_LIMIT = timedelta(seconds=60)
-"""How long a request may ask to wait."""
-
 
 async def _desk(request: Request) -> Desk:
-    return Desk(request.app.state.office, request.state.caller)
+    return desk_of(request)
 
 
 def _body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
@@ -53,15 +49,7 @@ def _validated(model: type[Model], value: object) -> Model:
 
 
 async def _wait(request: Request) -> timedelta:
-    text = request.query_params.get("wait", "0")
-    whole, _, rest = text.partition(".")
-    digits = whole + rest
-    is_number = digits.isascii() and digits.isdigit() and whole and len(digits) < 10
-    if not is_number or float(text) > WAIT_LIMIT.total_seconds():
-        limit = WAIT_LIMIT.total_seconds()
-        message = f"wait is a number of seconds, at most {limit:g}, not {text[:50]!r}"
-        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_wait", message)
-    return timedelta(seconds=float(text))
+    return wait_limit(request.query_params.get("wait"))
 
 
 AtDesk = Annotated[Desk, Depends(_desk)]

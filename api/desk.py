@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 
+from starlette.requests import Request
+
 from loops.app import App
 from loops.errors import UnknownRun, UnknownSession
 from worker.keys import NAME
@@ -68,6 +70,11 @@ class Desk:
     def source(self, run_id: str, session_id: str) -> Source:
         """Return where the events of a run of the caller's come from."""
         return Source(self.office.resources.keys.run(self.tenant, run_id), run_id, session_id)
+
+
+def desk_of(request: Request) -> Desk:
+    """Return what the request works with."""
+    return Desk(request.app.state.office, request.state.caller)
 
 
 def checked_session_id(session_id: str) -> str:

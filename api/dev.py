@@ -25,6 +25,8 @@ WIDTH = max(map(len, COLOURS))
 def develop(settings: Settings, *, host: str, port: int) -> None:
     """Serve until Ctrl-C; data stay in the folder of the settings, from one start to the next.
 
+    Files are those of the current folder and of the folders in it.
+
     A process that dies does not end the others: what is wrong is shown, and the next change of a
     file starts everything again.
     """
@@ -60,10 +62,9 @@ def _server_url(settings: Settings) -> Generator[str]:
 
 def _wait_for_change(children: Children) -> None:
     is_whole = True
-    folders = {Path.cwd(), Path(__file__).parent.parent}
     only = PythonFilter(extra_extensions=(".yaml", ".yml"))
     for changes in watch(
-        *folders, watch_filter=only, rust_timeout=LOOK_EACH, yield_on_timeout=True
+        Path.cwd(), watch_filter=only, rust_timeout=LOOK_EACH, yield_on_timeout=True
     ):
         if changes:
             names = sorted(Path(path).name for _, path in changes)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 
-from fastapi import APIRouter, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from worker.run_record import RunRecord
 
 from . import pages
 from .cursors import given, run_cursor, wanted_types
-from .deps import AtDesk, Wait
-from .desk import Desk
+from .desk import Desk, desk_of
 from .errors import Refusal
-from .follower import End, Follower
+from .follower import End
+from .hub import Stay
 from .streams import form_of
-
-router = APIRouter(prefix="/v1/runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +42,14 @@ class Reading:
             raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_cursor", message)
         return self.record.is_settled and self.after == self.record.last_seq
 
-    def follow(self) -> AbstractAsyncContextManager[Follower]:
+    def follow(self) -> Stay:
         """Return a reader that goes on with the run."""
-        source = self.desk.source(self.record.id, self.record.session_id)
         if self.record.is_settled:
             return self.read()
+        source = self.desk.source(self.record.id, self.record.session_id)
         return self.desk.office.hub.follow(source, after=self.after, types=self.types)
 
-    def read(self) -> AbstractAsyncContextManager[Follower]:
+    def read(self) -> Stay:
         """Return a reader of what stands in the log."""
         return self.desk.office.hub.read(
             self.desk.source(self.record.id, self.record.session_id),
@@ -63,14 +60,14 @@ class Reading:
         )
 
 
-@router.get("/{run_id}/events")
-async def read_events(run_id: str, request: Request, desk: AtDesk, wait: Wait) -> Response:
-    """Relay the run's events: as server-sent events, as lines of JSON, or as one page."""
-    after = run_cursor(given(request.headers, request.query_params))
-    types = wanted_types(request.query_params.get("types"))
-    limit = pages.page_limit(request.query_params.get("limit"))
-    form = form_of(request)
-    reading = Reading(desk, await desk.run(run_id), after, types)
+async def read_events(request: Request) -> Response:
+    """Relay a run's events: as server-sent events, as lines of JSON, or as one page."""
+    query = request.query_params
+    after = run_cursor(given(request.headers, query))
+    types = wanted_types(query.get("types"))
+    limit, wait = pages.page_limit(query.get("limit")), pages.wait_limit(query.get("wait"))
+    form, desk = form_of(request), desk_of(request)
+    reading = Reading(desk, await desk.run(request.path_params["run_id"]), after, types)
     if form is None:
         return await _page(reading, limit, wait)
     if reading.is_over:

@@ -43,13 +43,15 @@ class End(StrEnum):
 class Follower:
     """A reader's place in a run."""
 
+    __slots__ = ("_log", "_types", "_waiter", "channel", "cursor", "end")
+
     def __init__(
         self, channel: Channel, log: EventLog, *, cursor: int, types: frozenset[str] | None = None
     ) -> None:
+        self.channel = channel
         self.cursor = cursor
         """The last event that was given, or passed over by its type."""
         self.end: End | None = None
-        self._channel = channel
         self._log = log
         self._types = types
         self._waiter: asyncio.Future[None] | None = None
@@ -69,7 +71,7 @@ class Follower:
             if shown:
                 return shown
             is_late = batches and loop.time() >= deadline
-            if is_late or not (batches or await self._woken(deadline)):
+            if is_late or not (batches or await self.woken(deadline)):
                 return []
         return None
 
@@ -84,7 +86,8 @@ class Follower:
             self.end = End.CLOSED
         self.wake()
 
-    async def _woken(self, deadline: float) -> bool:
+    async def woken(self, deadline: float) -> bool:
+        """Wait to be woken, and say False when that did not happen in time."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout_at(deadline):
@@ -96,7 +99,7 @@ class Follower:
         return True
 
     async def _look(self) -> list[Batch]:
-        channel = self._channel
+        channel = self.channel
         if channel.is_gone or (channel.is_settled and self.cursor == channel.tail.end):
             return [self._take(self._gone())]
         if channel.tail.reaches(self.cursor):
@@ -113,30 +116,30 @@ class Follower:
 
     async def _look_up(self) -> list[Batch]:
         try:
-            if self.cursor > self._channel.tail.end:
+            if self.cursor > self.channel.tail.end:
                 return await self._ahead()
             return await self._behind()
         except (RedisError, OSError) as error:
-            logger.warning("! cannot read %s: %s", self._channel.source.run_id, error)
+            logger.warning("! cannot read %s: %s", self.channel.source.run_id, error)
             asyncio.get_running_loop().call_later(AGAIN.total_seconds(), self.wake)
             return []
 
     async def _behind(self) -> list[Batch]:
-        source = self._channel.source
+        source = self.channel.source
         events = await self._log.read(source.keys, after=self.cursor, limit=PAGE)
         if not events:
             return await self._missing()
         if events[0].seq > self.cursor + 1:
             return [await self._gap(events[0].seq - 1)]
         batch = source.batch(events)
-        self._channel.take(batch)
+        self.channel.take(batch)
         return [batch]
 
     async def _missing(self) -> list[Batch]:
         seq = await self._ask()
         if seq is None or seq < self.cursor:
             return await self._look()
-        return [await self._gap(max(self._channel.tail.start - 1, self.cursor + 1))]
+        return [await self._gap(max(self.channel.tail.start - 1, self.cursor + 1))]
 
     async def _ahead(self) -> list[Batch]:
         seq = await self._ask()
@@ -144,31 +147,31 @@ class Follower:
             return await self._look()
         if seq >= self.cursor:
             return []  # the channel is behind, and wakes its followers when it has caught up
-        snapshot = await self._log.snapshot(self._channel.source.keys) or Snapshot(0, {})
+        snapshot = await self._log.snapshot(self.channel.source.keys) or Snapshot(0, {})
         lost = {"from": seq + 1, "to": self.cursor}
         return [self._notices(snapshot.seq, lost, snapshot)]
 
     async def _ask(self) -> int | None:
-        end = self._channel.tail.end
-        (seq,) = await self._log.last_seqs([self._channel.source.keys])
-        self._channel.stand_at(seq, since=end)
+        end = self.channel.tail.end
+        (seq,) = await self._log.last_seqs([self.channel.source.keys])
+        self.channel.stand_at(seq, since=end)
         return seq
 
     async def _gap(self, upto: int) -> Batch:
-        snapshot = await self._log.snapshot(self._channel.source.keys)
+        snapshot = await self._log.snapshot(self.channel.source.keys)
         last = max(upto, snapshot.seq) if snapshot is not None else upto
-        if last > self._channel.tail.end:
-            self._channel.skip_to(last)
+        if last > self.channel.tail.end:
+            self.channel.skip_to(last)
         return self._notices(last, {"from": self.cursor + 1, "to": last}, snapshot)
 
     def _notices(self, seq: int, missing: dict[str, Any], snapshot: Snapshot | None) -> Batch:
         notices = [(GAP, missing)]
         if snapshot is not None:
             notices.append((SNAPSHOT, {"last_seq": snapshot.seq, "state": snapshot.state}))
-        return self._channel.source.notices(seq, notices)
+        return self.channel.source.notices(seq, notices)
 
     def _gone(self) -> Batch:
         self.end = End.GONE
         message = "the run was deleted, or its time is over; what is missing cannot be had any more"
         content = {"code": "run_gone", "message": message, "retryable": False}
-        return self._channel.source.notices(self.cursor, [(ERROR, content)])
+        return self.channel.source.notices(self.cursor, [(ERROR, content)])

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self
@@ -91,28 +91,11 @@ class Hub:
         for follower in self._followers:
             follower.close()
 
-    @asynccontextmanager
-    async def follow(
-        self, source: Source, *, after: int, types: frozenset[str] | None = None
-    ) -> AsyncGenerator[Follower]:
-        """Follow a run that is alive, from the cursor on.
+    def follow(self, source: Source, *, after: int, types: frozenset[str] | None = None) -> Stay:
+        """Follow a run that is alive, from the cursor on."""
+        return Stay(self, partial(self._join, source), after, types)
 
-        Raises:
-            UnknownRun: There is no such run.
-            RedisAway: Redis does not answer.
-            Refusal: The server stops.
-        """
-        channel = self._join(source)
-        async with self._seat(Follower(channel, self._log, cursor=after, types=types)) as follower:
-            channel.listeners.add(follower)
-            try:
-                await self._known(channel)
-                yield follower
-            finally:
-                channel.listeners.discard(follower)
-
-    @asynccontextmanager
-    async def read(
+    def read(
         self,
         source: Source,
         *,
@@ -120,27 +103,35 @@ class Hub:
         is_settled: bool,
         after: int,
         types: frozenset[str] | None = None,
-    ) -> AsyncGenerator[Follower]:
-        """Read a run's log up to `last_seq`, and wait for nothing.
+    ) -> Stay:
+        """Read a run's log up to `last_seq`, and wait for nothing."""
+        at_rest = partial(Channel.at_rest, source, last_seq, is_settled=is_settled)
+        return Stay(self, at_rest, after, types)
 
-        Raises:
-            Refusal: The server stops.
-        """
-        channel = Channel.at_rest(source, last_seq, is_settled=is_settled)
-        async with self._seat(Follower(channel, self._log, cursor=after, types=types)) as follower:
-            yield follower
-
-    @asynccontextmanager
-    async def _seat(self, follower: Follower) -> AsyncGenerator[Follower]:
+    async def admit(
+        self, channel: Channel, *, after: int, types: frozenset[str] | None
+    ) -> Follower:
+        """Let somebody read the channel, as soon as it is known where its log stands."""
         if not self.is_open:
             message = "the server is stopping; connect again"
             headers = {"Retry-After": "1"}
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "stopping", message, headers=headers)
+        follower = Follower(channel, self._log, cursor=after, types=types)
         self._followers.add(follower)
+        channel.listeners.add(follower)
+        is_in = False
         try:
-            yield follower
+            await self._known(follower)
+            is_in = True
         finally:
-            self._followers.discard(follower)
+            if not is_in:
+                self.dismiss(follower)
+        return follower
+
+    def dismiss(self, follower: Follower) -> None:
+        """Forget the follower."""
+        self._followers.discard(follower)
+        follower.channel.listeners.discard(follower)
 
     def _join(self, source: Source) -> Channel:
         name = source.keys.log
@@ -150,12 +141,12 @@ class Hub:
             self._subscriptions.add(name)
         return channel
 
-    async def _known(self, channel: Channel) -> None:
-        try:
-            async with asyncio.timeout(self._patience):
-                await channel.known.wait()
-        except TimeoutError as error:
-            raise RedisAway("the server's store does not answer; try again later") from error
+    async def _known(self, follower: Follower) -> None:
+        channel = follower.channel
+        deadline = asyncio.get_running_loop().time() + self._patience
+        while not channel.is_known:
+            if not await follower.woken(deadline):
+                raise RedisAway("the server's store does not answer; try again later")
         if channel.is_gone:
             raise UnknownRun(f"there is no run {channel.source.run_id!r}")
 
@@ -207,3 +198,41 @@ class Hub:
             else:
                 del self._channels[name]
                 self._subscriptions.drop(name)
+
+
+class Stay:
+    """A follower's stay, from its entering to its leaving.
+
+    Entering raises `UnknownRun` when there is no such run, `RedisAway` when Redis does not answer,
+    and `Refusal` when the server stops.
+    """
+
+    __slots__ = ("_after", "_channel", "_follower", "_hub", "_types")
+
+    def __init__(
+        self,
+        hub: Hub,
+        channel: Callable[[], Channel],
+        after: int,
+        types: frozenset[str] | None,
+    ) -> None:
+        self._hub = hub
+        self._channel = channel
+        self._after = after
+        self._types = types
+        self._follower: Follower | None = None
+
+    async def __aenter__(self) -> Follower:
+        self._follower = await self._hub.admit(
+            self._channel(), after=self._after, types=self._types
+        )
+        return self._follower
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._follower is not None:
+            self._hub.dismiss(self._follower)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from http import HTTPStatus
 
@@ -16,8 +17,13 @@ from .streams import Feed
 LIMIT = 1000
 """How many events a page may hold."""
 
+WAIT_LIMIT = timedelta(seconds=60)
+"""How long a request may ask to wait."""
+
 SIZE = 4 * 1024 * 1024
 """How many bytes of events a page holds, but for the last of them."""
+
+_SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 
 
 def page_limit(text: str | None) -> int:
@@ -33,6 +39,21 @@ def page_limit(text: str | None) -> int:
         message = f"limit is a whole number from 1 to {LIMIT}, not {digits[:50]!r}"
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_limit", message)
     return int(digits)
+
+
+def wait_limit(text: str | None) -> timedelta:
+    """Read how long a request asks to wait.
+
+    Raises:
+        Refusal: When the text is no number of seconds, or too many.
+    """
+    if text is None:
+        return timedelta(0)
+    limit = WAIT_LIMIT.total_seconds()
+    if _SECONDS.fullmatch(text) is None or float(text) > limit:
+        message = f"wait is a number of seconds, at most {limit:g}, not {text[:50]!r}"
+        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_wait", message)
+    return timedelta(seconds=float(text))
 
 
 async def gather(feed: Feed, *, limit: int, wait: timedelta) -> list[Frame]:

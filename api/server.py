@@ -22,7 +22,7 @@ from .auth import is_loopback
 READER_LEFT = timedelta(seconds=60)
 """After how long without a sign of life the kernel closes a reader's connection."""
 
-STOP = timedelta(seconds=4)
+STOP = timedelta(seconds=2)
 """How long requests may take to end once the server stops."""
 
 STARTED, NOT_STARTED = 0, 3
@@ -117,5 +117,9 @@ def listen(host: str, port: int) -> socket.socket:
     if sys.platform == "linux":
         limit = READER_LEFT // timedelta(milliseconds=1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
-    listener.bind((host, port))
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
     return listener

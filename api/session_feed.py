@@ -56,7 +56,7 @@ class SessionFeed:
             except (RedisError, RedisAway, OSError):
                 batches = []
                 await self._pause(deadline)
-            if batches or loop.time() >= deadline:
+            if batches or (batches is not None and loop.time() >= deadline):
                 return batches
         return None
 
@@ -72,7 +72,8 @@ class SessionFeed:
         """Leave the run that is being followed."""
         await self._open.aclose()
 
-    async def _look(self, deadline: float) -> list[Batch]:
+    async def _look(self, deadline: float) -> list[Batch] | None:
+        """Return what comes next, nothing after a wait in vain, None to look again at once."""
         if self._run is None:
             return await self._begin(deadline)
         left = deadline - asyncio.get_running_loop().time()
@@ -83,14 +84,14 @@ class SessionFeed:
             await self._leave()
         elif self._run.end is End.CLOSED:
             self.close()
-        return [batch.within_session(ordinal) for batch in batches or []]
+        return batches and [batch.within_session(ordinal) for batch in batches]
 
     async def _leave(self) -> None:
         self.cursor = SessionCursor(self.cursor.ordinal + 1, 0)
         self._run = None
         await self._open.aclose()
 
-    async def _begin(self, deadline: float) -> list[Batch]:
+    async def _begin(self, deadline: float) -> list[Batch] | None:
         ordinal = max(1, self.cursor.ordinal)
         sessions = self._desk.office.resources.sessions
         ids = await sessions.runs(self._desk.tenant, self._session_id, after_ordinal=ordinal - 1)
@@ -104,7 +105,7 @@ class SessionFeed:
             self.cursor = there
             lost = {"from": f"{ordinal}.{here.seq + 1}", "to": str(there)}
             return [self._notice(GAP, lost)]
-        return []
+        return None
 
     async def _follow(self, run_id: str) -> None:
         record = await self._desk.run(run_id)

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from . import pages
 from .cursors import given, session_cursor, wanted_types
-from .deps import AtDesk, SessionBody, Wait
-from .desk import checked_session_id, promptly
+from .deps import AtDesk, SessionBody
+from .desk import checked_session_id, desk_of, promptly
 from .schemas import MessageList, MessageView, SessionList, SessionView
 from .session_feed import open_session_feed
 from .streams import form_of
@@ -69,18 +69,16 @@ async def list_messages(
     return MessageList(messages=messages, next=after + len(messages))
 
 
-@router.get("/{session_id}/events")
-async def read_session_events(
-    session_id: str, request: Request, desk: AtDesk, wait: Wait
-) -> Response:
-    """Relay the events of all runs of the session, in the order of the runs."""
-    cursor = session_cursor(given(request.headers, request.query_params))
-    types = wanted_types(request.query_params.get("types"))
-    limit = pages.page_limit(request.query_params.get("limit"))
-    sessions = desk.office.resources.sessions
-    record = await promptly(sessions.load(desk.tenant, checked_session_id(session_id)))
-    feed = open_session_feed(desk, record.id, cursor, types)
-    form = form_of(request)
+async def read_session_events(request: Request) -> Response:
+    """Relay the events of all runs of a session, in the order of the runs."""
+    query = request.query_params
+    cursor = session_cursor(given(request.headers, query))
+    types = wanted_types(query.get("types"))
+    limit, wait = pages.page_limit(query.get("limit")), pages.wait_limit(query.get("wait"))
+    form, desk = form_of(request), desk_of(request)
+    session_id = checked_session_id(request.path_params["session_id"])
+    await promptly(desk.office.resources.sessions.load(desk.tenant, session_id))
+    feed = open_session_feed(desk, session_id, cursor, types)
     if form is not None:
         return desk.office.stream(feed, form)
     async with feed as opened:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,6 +26,10 @@ from .follower import End
 from .frames import Batch
 
 logger = logging.getLogger(__name__)
+
+JSON_LINES = "application/x-ndjson"
+
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Feed(Protocol):
 class Form(Protocol):
     """How a stream writes down its events."""
 
-    media_type: str
+    headers: Headers
     opening: bytes
 
     def written(self, batches: Sequence[Batch]) -> bytes:
@@ -73,10 +77,17 @@ class Form(Protocol):
         ...
 
 
+_UNTOUCHED = (
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+"""What keeps everybody on the way from holding a stream up."""
+
+
 class ServerSentEvents:
     """Events for browsers, and for whoever wants to resume."""
 
-    media_type = sse.MEDIA_TYPE
+    headers: Headers = ((b"content-type", sse.MEDIA_TYPE.encode()), *_UNTOUCHED)
     opening = sse.RETRY
 
     def written(self, batches: Sequence[Batch]) -> bytes:
@@ -91,7 +102,7 @@ class ServerSentEvents:
 class JsonLines:
     """Events for shell tools: one JSON object a line."""
 
-    media_type = "application/x-ndjson"
+    headers: Headers = ((b"content-type", JSON_LINES.encode()), *_UNTOUCHED)
     opening = b""
 
     def written(self, batches: Sequence[Batch]) -> bytes:
@@ -101,6 +112,9 @@ class JsonLines:
     def heartbeat(self, _: bytes | None, /) -> bytes:
         """Return an empty line."""
         return b"\n"
+
+
+FRAMES, LINES = ServerSentEvents(), JsonLines()
 
 
 @dataclass(slots=True)
@@ -124,9 +138,8 @@ class EventStream(Response):
         traffic: Traffic,
     ) -> None:
         self.status_code = 200
-        self.media_type = form.media_type
         self.background = None
-        self.init_headers({"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"})
+        self.raw_headers = list(form.headers)
         self._feed = feed
         self._form = form
         self._pace = pace
@@ -147,21 +160,29 @@ class EventStream(Response):
                 await watch.close()
 
     async def _relay(self, feed: Feed, send: Send) -> None:
-        chunk, shown = self._form.opening, feed.position
-        within = timedelta(0)
-        while (batches := await feed.next(within)) is not None:
-            if batches:
-                chunk += self._form.written(batches)
-                shown = batches[-1].frames[-1].position
-            elif within:
-                moved = feed.position if feed.position != shown else None
-                chunk, shown = self._form.heartbeat(moved), feed.position
-            is_over = feed.end is not None
-            await self._write(send, chunk, more=not is_over)
-            if is_over:
-                return
-            chunk, within = b"", self._pace.heartbeat
-        await self._write(send, chunk, more=False)
+        is_open, shown, within = True, feed.position, timedelta(0)
+        while is_open:
+            is_open, shown = await self._step(feed, send, shown, within)
+            within = self._pace.heartbeat
+
+    async def _step(
+        self, feed: Feed, send: Send, shown: bytes, within: timedelta
+    ) -> tuple[bool, bytes]:
+        """Send what comes next, or a sign of life; say whether there is more, and what was shown.
+
+        A step of its own, so that nothing of it is kept while the next one waits.
+        """
+        batches = await feed.next(within)
+        is_open = feed.end is None
+        chunk = b"" if within else self._form.opening
+        if batches:
+            chunk += self._form.written(batches)
+            shown = batches[-1].frames[-1].position
+        elif within and is_open:
+            moved = feed.position if feed.position != shown else None
+            chunk, shown = self._form.heartbeat(moved), feed.position
+        await self._write(send, chunk, more=is_open)
+        return is_open, shown
 
     async def _write(self, send: Send, chunk: bytes, *, more: bool) -> None:
         self._traffic.writes += 1
@@ -176,9 +197,21 @@ async def _close_when_left(feed: Feed, receive: Receive) -> None:
     feed.close()
 
 
+class StreamRoute:
+    """A route whose answer may stay open for long: while it does, nothing else is kept of it."""
+
+    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+
 def form_of(request: Request) -> Form | None:
     """Return the form of stream that the request asks for, None when it wants a page."""
     accepted = request.headers.get("accept", "")
     if sse.MEDIA_TYPE in accepted or request.query_params.get("stream") == "true":
-        return ServerSentEvents()
-    return JsonLines() if JsonLines.media_type in accepted else None
+        return FRAMES
+    return LINES if JSON_LINES in accepted else None

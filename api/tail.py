@@ -6,8 +6,6 @@ nothing here. So a slow reader is no queue that grows.
 
 from __future__ import annotations
 
-from collections import deque
-
 from .frames import Batch
 
 LIMIT = 256 * 1024
@@ -17,10 +15,12 @@ LIMIT = 256 * 1024
 class Tail:
     """The events from `start` to `end`, without a hole; empty when `start` is past `end`."""
 
+    __slots__ = ("_batches", "_size", "end", "start")
+
     def __init__(self, end: int) -> None:
         self.start = end + 1
         self.end = end
-        self._batches: deque[Batch] = deque()
+        self._batches: list[Batch] = []
         self._size = 0
 
     def extend(self, batch: Batch) -> bool:
@@ -62,6 +62,6 @@ class Tail:
             self._drop_first()
 
     def _drop_first(self) -> None:
-        dropped = self._batches.popleft()
+        dropped = self._batches.pop(0)
         self._size -= dropped.size
         self.start = dropped.last + 1

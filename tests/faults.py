@@ -37,6 +37,7 @@ class Trap:
     at: int
     fault: Fault
     met: int = 0
+    delay: float = DELAY
 
     def springs(self) -> bool:
         """Count a command, and say whether it is the one."""
@@ -85,7 +86,7 @@ class FaultyLink(Link):
         if self.trap.fault is Fault.AFTER:
             answer.set_exception(RedisConnectionError("cut after the command"))
         else:
-            asyncio.get_running_loop().call_later(DELAY, _answer, answer, value)
+            asyncio.get_running_loop().call_later(self.trap.delay, _answer, answer, value)
 
 
 def _answer(answer: asyncio.Future[Reply], value: Reply) -> None:

@@ -21,7 +21,9 @@ OURS = ("api", "worker", "tool-worker")
 
 def test_the_file_is_valid_by_the_specification() -> None:
     # YAML's merge keys are resolved before, as docker does.
-    assert sorted(PyCompose.from_yaml(yaml.safe_dump(COMPOSE)).service_names()) == sorted(["redis", *OURS])
+    assert sorted(PyCompose.from_yaml(yaml.safe_dump(COMPOSE)).service_names()) == sorted(
+        ["redis", *OURS]
+    )
 
 
 def test_the_server_keeps_what_it_is_given() -> None:

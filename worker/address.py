@@ -91,6 +91,25 @@ class Address:
         return sentinels.master_for(found.service, **(found.options | limits))
 
 
+async def close_client(client: redis.asyncio.Redis) -> None:
+    """Close a client that `client` made, with those through which it asked sentinels."""
+    await client.aclose()
+    for sentinel in _sentinels(client):
+        await sentinel.aclose()
+
+
+def close_blocking_client(client: redis.Redis) -> None:
+    """Close a client that `blocking_client` made, with those through which it asked sentinels."""
+    client.close()
+    for sentinel in _sentinels(client):
+        sentinel.close()
+
+
+def _sentinels(client: Any) -> list[Any]:
+    known = getattr(client.connection_pool, "sentinel_manager", None)
+    return [] if known is None else known.sentinels
+
+
 class CancellableWrites:
     """What every connection is mixed with, since a cancellation must never be lost.
 

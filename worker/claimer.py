@@ -116,11 +116,14 @@ class Claimer:
 
     def _disown(self) -> None:
         """Give back what lost claims took, before anything is claimed anew."""
-        for request in self._lost:
+        lost, self._lost = self._lost, []
+        for request in lost:
             reply = self.link.send_script("disown", *self.asker.disown(request))
-            # Without a reply the claims lapse, which is only slower.
-            reply.add_done_callback(_look_at_error)
-        self._lost.clear()
+            reply.add_done_callback(partial(self._disowned, request))
+
+    def _disowned(self, request: Request, reply: asyncio.Future[Reply]) -> None:
+        if reply.cancelled() or reply.exception() is not None:
+            self._lost.append(request)
 
     def _answered(
         self, wishes: Ask, request: Request, sent: float, reply: asyncio.Future[Reply]
@@ -160,8 +163,3 @@ class Claimer:
         except RedisError:
             self.standing.failed()
             await asyncio.sleep(AWAY_PAUSE)
-
-
-def _look_at_error(reply: asyncio.Future[Reply]) -> None:
-    if not reply.cancelled():
-        reply.exception()

@@ -15,7 +15,8 @@ CLEAN_UP = timedelta(seconds=10)
 """How long cancelled jobs may clean up, before the worker gives them back without that."""
 
 LAST_WORD = timedelta(seconds=1)
-"""How long the server has to answer that, before the claims are left to lapse."""
+"""How long the server has to answer that, before the claims are left to lapse; and how long jobs
+may clean up in a hurry."""
 
 
 class Draining:
@@ -45,14 +46,17 @@ class Draining:
         await self._wait_for_end(max(map(limit_of, jobs), default=timedelta(0)))
         for timer in timers:
             timer.cancel()
-        await self.shut(Stop.SHUT if self._is_hurried else Stop.DRAINED)
+        if self._is_hurried:
+            await self.shut(Stop.SHUT, clean_up=LAST_WORD)
+        else:
+            await self.shut(Stop.DRAINED, clean_up=self.clean_up)
 
-    async def shut(self, stop: Stop) -> None:
+    async def shut(self, stop: Stop, *, clean_up: timedelta = LAST_WORD) -> None:
         """Cancel all jobs now, and wait until the server knows that they are given back."""
         self._is_hurried = False
         for job in list(self._hand.jobs.values()):
             job.cancel(stop)
-        await self._wait_for_end(self.clean_up)
+        await self._wait_for_end(clean_up)
         self._hand.give_up()
         await self._wait_for_end(LAST_WORD)
 

@@ -54,7 +54,7 @@ class Idling:
         await self._became_idle.wait()
 
     def close(self) -> None:
-        """Take the slot at once, and give it back no more: what is being closed waits for nobody."""
+        """Take the slot at once, and keep it: what is being closed waits for nobody."""
         self._is_closed = True
         if self._settling is not None:
             self._settling.cancel()

@@ -35,6 +35,7 @@ class Job:
     task: asyncio.Task[object] | None = None
     timer: asyncio.TimerHandle | None = None
     timed_out: bool = False
+    is_cancelled: bool = False
     is_settled: bool = False
     """Whether its verdict is on the way."""
 
@@ -43,21 +44,20 @@ class Job:
         """The claim that the job runs under."""
         return self.claimed.claim
 
-    @property
-    def is_running(self) -> bool:
-        """Whether its function is not done yet."""
-        return self.task is not None and not self.task.done()
-
     def cancel(self, stop: Stop) -> bool:
-        """Cancel the task, and say whether that was news to it."""
-        if self.claim.stop is not None or not self.is_running or self.task is None:
+        """Cancel the task once, and say whether that was news to it.
+
+        A function that was begun with `Stop.ABORTED` knows of it, and is not cancelled for that.
+        """
+        if self.task is None or self.task.done() or self.is_cancelled or self.claim.stop is stop:
             return False
         self.claim.stop = stop
+        self.is_cancelled = True
         return self.task.cancel()
 
     def time_out(self) -> None:
         """Cancel the task because its time is over."""
-        if self.is_running and self.task is not None:
+        if self.task is not None and not self.task.done():
             self.timed_out = True
             self.task.cancel()
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import orjson
 
-from loops.events import Event, ModelEvent
+from loops.events import Event, ModelEvent, ToolEnd
 from loops.messages import Message
 from loops.model import ModelRequest
 from loops.wire import decode, encode
@@ -98,20 +98,53 @@ class RecordedTurn:
     """The provider's failure that reached the loop."""
 
 
-def encode_turn(
-    number: int, events: Sequence[Event], error: Mapping[str, Any] | None = None
-) -> bytes:
-    """Write a turn; the deltas of a block that follow each other share one row."""
-    rows: list[list[Any]] = []
-    for event in events:
+class GrowingTurn:
+    """The record of a turn that is being given; written from its rows, however often.
+
+    The deltas of a block that follow each other share one row.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._rows: list[list[Any]] = []
+        self._length = 0
+        self._ends: dict[int, tuple[int, int]] = {}
+
+    def add(self, event: Event) -> None:
+        """Let the turn grow by an event."""
         kind, data = encode(event)
+        rows = self._rows
+        self._length += 1
         if kind not in _DELTAS:
             rows.append([kind, data])
         elif rows and rows[-1][0] == kind and rows[-1][1] == data["block"]:
             rows[-1][2].append(data["text"])
         else:
             rows.append([kind, data["block"], [data["text"]]])
-    return orjson.dumps({"n": number, "events": rows, "error": error})
+        if isinstance(event, ToolEnd):
+            self._ends[event.block] = len(rows), self._length
+
+    def up_to(self, block: int) -> tuple[int, bytes]:
+        """Return the turn up to the end of a call's block: its length in events, and its record."""
+        rows, length = self._ends.get(block, (len(self._rows), self._length))
+        return length, self._dump(self._rows[:rows], None)
+
+    def whole(self, error: Mapping[str, Any] | None = None) -> bytes:
+        """Return the record of the turn, with the failure that ended it."""
+        return self._dump(self._rows, error)
+
+    def _dump(self, rows: list[list[Any]], error: Mapping[str, Any] | None) -> bytes:
+        return orjson.dumps({"n": self._number, "events": rows, "error": error})
+
+
+def encode_turn(
+    number: int, events: Iterable[Event], error: Mapping[str, Any] | None = None
+) -> bytes:
+    """Write a turn."""
+    turn = GrowingTurn(number)
+    for event in events:
+        turn.add(event)
+    return turn.whole(error)
 
 
 def decode_turn(raw: bytes, *, is_complete: bool) -> RecordedTurn:

@@ -20,7 +20,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from .address import CONNECT_LIMIT, Address
+from loops.tasks import Owner
+
+from .address import CONNECT_LIMIT, Address, close_blocking_client, close_client
 from .scripts import script
 from .wire import Command, Part, Reply, Wire, as_lost, fail_all, pack
 
@@ -38,7 +40,8 @@ class Link:
         self._work = asyncio.Event()
         self._wire: Wire | None = None
         self._closed = False
-        self._pump = self._loop.create_task(self._flush_for_ever(), name="link")
+        self._owner = Owner()
+        self._pump = self._owner.start(self._flush_for_ever(), name="link")
 
     def send(self, *parts: Part) -> asyncio.Future[Reply]:
         """Send a command, and return the future of its reply.
@@ -125,7 +128,7 @@ class Link:
         # No limit a reply: the wire's watchdog keeps one for all that wait.
         connection.socket_timeout = None
         await connection.connect()
-        return Wire(connection, on_unknown_script=self._send_text)
+        return Wire(connection, self._owner, on_unknown_script=self._send_text)
 
     def _send_text(self, command: Command) -> None:
         if command.script is not None and not command.reply.done() and not self._closed:
@@ -153,6 +156,6 @@ async def open_link(
     finally:
         await link.aclose()
         if isinstance(target, str):
-            await client.aclose()
+            await close_client(client)
             if blocking is not None:
-                blocking.close()
+                close_blocking_client(blocking)

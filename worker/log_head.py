@@ -6,10 +6,15 @@ never points at what is gone.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import orjson
 
+from loops.closing import closing
+
 from .calls import RunPlace
-from .event_log import EventLog, Snapshot
+from .event_log import Entry, EventLog, Snapshot
+from .keys import RunKeys
 from .link import Link
 from .run_record import pairs
 from .settings import Settings
@@ -19,7 +24,7 @@ KEPT = 0.75
 """The share of the limit that is left when a log is cut."""
 
 PAGE = 200
-"""How many entries are folded at a time."""
+"""How many entries are read at a time."""
 
 
 class LogHead:
@@ -51,17 +56,15 @@ class LogHead:
         )
 
     async def _cut(self, epoch: int, below: int, *, events: int, size: int) -> None:
-        """Fold and cut entries below a seq until so many events or bytes are gone."""
+        """Fold and cut entries below a seq until so many events and bytes are gone."""
         run = self._place.keys.run(self._place.tenant, self._place.run_id)
-        before = await self._log.snapshot(run)
-        state = _state_of(before)
+        state = _state_of(await self._log.snapshot(run))
         removed, gone = 0, 0
-        while removed < events or gone < size:
-            page = await self._log.entries(run, after=state["seq"], limit=PAGE)
-            whole = [entry for entry in page if entry.last < below]
-            if not whole:
-                break
-            for entry in whole:
+        entries = self._entries(run, after=state["seq"])
+        async with closing(entries):
+            async for entry in entries:
+                if entry.last >= below or (removed >= events and gone >= size):
+                    break
                 state = fold_events(state, entry.events)
                 removed += len(entry.events)
                 gone += entry.size
@@ -71,6 +74,12 @@ class LogHead:
                 keys=[self._place.record],
                 arguments=[epoch, state["seq"], orjson.dumps(state), gone],
             )
+
+    async def _entries(self, run: RunKeys, *, after: int) -> AsyncIterator[Entry]:
+        while page := await self._log.entries(run, after=after, limit=PAGE):
+            for entry in page:
+                yield entry
+            after = page[-1].last
 
 
 def _state_of(snapshot: Snapshot | None) -> State:

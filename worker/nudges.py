@@ -30,19 +30,19 @@ class Nudges:
     def __init__(self, client: Redis, channel: str) -> None:
         self._client = client
         self._channel = channel
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: dict[bytes, Listener] = {}
         self.is_listening = asyncio.Event()
 
     @contextmanager
     def listener(self, job_id: str, listener: Listener) -> Iterator[None]:
         """Pass the messages about a job to the listener while the block runs."""
-        self._listeners[job_id] = listener
+        self._listeners[job_id.encode()] = listener
         try:
             yield
         finally:
             # The next claim of the same job may listen already.
-            if self._listeners.get(job_id) is listener:
-                del self._listeners[job_id]
+            if self._listeners.get(job_id.encode()) is listener:
+                del self._listeners[job_id.encode()]
 
     async def listen(self) -> None:
         """Hear messages until cancelled; a lost connection is made again."""
@@ -65,7 +65,9 @@ class Nudges:
                     self._pass_on(message["data"])
 
     def _pass_on(self, raw: bytes) -> None:
-        job_id, kind, key, value = raw.split(b"\n", 3)
-        listener = self._listeners.get(job_id.decode())
+        job_id, _, told = raw.partition(b"\n")
+        kind, _, rest = told.partition(b"\n")
+        key, _, value = rest.partition(b"\n")
+        listener = self._listeners.get(job_id)
         if listener is not None:
             listener(kind.decode(), key.decode(), value)

@@ -21,7 +21,7 @@ from loops.events import ModelEvent, StreamEnd, StreamStart
 from loops.model import ModelPort, ModelRequest, ask, stamp
 from loops.wire import encode
 
-from .journal import RecordedTurn, encode_turn
+from .journal import GrowingTurn, RecordedTurn
 from .provider_errors import decode_error, encode_error
 
 FAILURES = 3
@@ -69,6 +69,7 @@ class DurableTurn:
         self._asked = asked
         self._recorded = recorded
         self._given: list[ModelEvent] = []
+        self._record = GrowingTurn(number)
         self._is_over = False
         self._is_open = False
         self.key = key
@@ -92,11 +93,7 @@ class DurableTurn:
 
     def part(self, block: int) -> tuple[int, bytes]:
         """Return the turn up to and with the end of a block: its length in events, its record."""
-        length = len(self._given)
-        for index, event in enumerate(self._given, 1):
-            if event.type == "call.finished" and getattr(event, "block", None) == block:
-                length = index
-        return length, encode_turn(self.number, self._given[:length])
+        return self._record.up_to(block)
 
     async def events(self) -> AsyncIterator[ModelEvent]:
         """Yield the reply once; the turn is recorded when it is asked for more than its last event.
@@ -115,6 +112,7 @@ class DurableTurn:
         try:
             async for event in source:
                 self._given.append(event)
+                self._record.add(event)
                 yield event
         finally:
             await close(source)
@@ -161,11 +159,12 @@ class DurableTurn:
             await self._desk.fail_pass(self)
         if self._is_last or not error.retryable:
             end = {"stop_reason": "error"}
-            record = encode_turn(self.number, self._given, encode_error(error))
+            record = self._record.whole(encode_error(error))
             self._is_over = True
             await self._desk.record_turn(self, record, end)
             raise error
         self._given.clear()
+        self._record = GrowingTurn(self.number)
         await asyncio.sleep(ASK_AGAIN * 2 ** (self.failures - 1) * (1 + random.random()))  # noqa: S311 - jitter
 
     @property
@@ -184,4 +183,4 @@ class DurableTurn:
     async def _finish(self, end: StreamEnd) -> None:
         self._is_over = True
         self._desk.add_usage(end)
-        await self._desk.record_turn(self, encode_turn(self.number, self._given), encode(end)[1])
+        await self._desk.record_turn(self, self._record.whole(), encode(end)[1])

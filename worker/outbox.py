@@ -135,7 +135,7 @@ class Outbox:
         marks = [
             index.to_bytes(2) + mark for index, one in enumerate(pending) for mark in one.digests
         ]
-        events = [_bounded(one.encoded()) for one in pending]
+        events = [bounded(one.encoded()) for one in pending]
         return [
             len(events),
             b"[" + b",".join(events) + b"]",
@@ -150,7 +150,7 @@ class Outbox:
         ]
 
 
-def _bounded(event: dict[str, Any]) -> bytes:
+def bounded(event: dict[str, Any]) -> bytes:
     """Return the event as JSON; what is too long is cut with a marker and its true length."""
     encoded = orjson.dumps(event)
     if len(encoded) <= EVENT_LIMIT:

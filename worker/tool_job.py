@@ -167,12 +167,13 @@ class ToolJob:
         tool = self._tool(started)
         return tool is not None and (tool.idempotent or tool.read_only)
 
-    async def _append_progress(self, count: int, events: bytes) -> object:
+    async def _append_progress(self, number: int, count: int, events: bytes) -> object:
         claim = self._claim
-        return await self._link.run(
+        return await insist(
+            self._link,
             "progress_tool",
             keys=[self._place.record],
-            arguments=[claim.queue, claim.job_id, claim.token, self._key, count, events],
+            arguments=[claim.queue, claim.job_id, claim.token, self._key, number, count, events],
         )
 
     async def _finish(self, state: str, result: ToolResult) -> None:

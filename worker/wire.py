@@ -12,6 +12,8 @@ import redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError
 
+from loops.tasks import Owner
+
 from .scripts import Script
 
 Part = str | bytes | int | float
@@ -53,7 +55,9 @@ class Command:
 class Wire:
     """A connection that many commands share. Once broken it stays so; the next is a new one."""
 
-    def __init__(self, connection: Any, *, on_unknown_script: Callable[[Command], None]) -> None:
+    def __init__(
+        self, connection: Any, owner: Owner, *, on_unknown_script: Callable[[Command], None]
+    ) -> None:
         self._connection = connection
         self._on_unknown_script = on_unknown_script
         self._loop = asyncio.get_running_loop()
@@ -62,7 +66,7 @@ class Wire:
         self._watchdog: asyncio.TimerHandle | None = None
         self.is_read_only = False
         self.room = asyncio.Event()
-        self.reader = self._loop.create_task(self._read(), name="link reader")
+        self.reader = owner.start(self._read(), name="link reader")
 
     @property
     def is_broken(self) -> bool:

@@ -75,9 +75,7 @@ class Author:
         """End the run with its last event."""
         events = orjson.dumps([event(f"run.{status}", usage={})])
         body = script(SETTLE, published=published)
-        await self.resources.link.command(
-            "EVAL", body, 1, self.keys.record, status, events, output
-        )
+        await self.resources.link.command("EVAL", body, 1, self.keys.record, status, events, output)
 
     async def cut(self, upto: int, state: Mapping[str, Any]) -> None:
         """Cut the log's head up to `upto`, which is folded into a snapshot."""

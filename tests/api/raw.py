@@ -13,6 +13,7 @@ class Raw:
         self._request = "\r\n".join(lines).encode()
         self._port = port
         self.status = 0
+        self.is_over = False
         self.headers: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -37,6 +38,7 @@ class Raw:
         size = int(await self.reader.readline(), 16)
         piece = await self.reader.readexactly(size)
         await self.reader.readline()
+        self.is_over = not piece
         return piece
 
     async def rest(self) -> bytes:

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 from starlette.routing import Route
 
-from api.app import create_app
+from api.app import ROUTERS, STREAMS, create_app
 from tests.api.author import Author, begin, text
 from tests.api.conftest import AGENTS, client_of, lived
 from worker.resources import Resources
@@ -42,13 +42,19 @@ async def acme(resources: Resources) -> Author:
     return author
 
 
-def routes(app: FastAPI, run_id: str, session_id: str = "ses_acme") -> Iterator[tuple[str, str]]:
+def routes(run_id: str, session_id: str = "ses_acme") -> Iterator[tuple[str, str]]:
     """Every method and path that the application has."""
-    for route in app.routes:
-        if isinstance(route, Route):
-            path = route.path.replace("{run_id}", run_id).replace("{session_id}", session_id)
-            for method in sorted(route.methods or ()):
-                yield method, path
+    found = [("GET", path) for path in STREAMS]
+    for router in ROUTERS:
+        for route in router.routes:
+            assert isinstance(route, Route)
+            found += [(method, route.path) for method in sorted(route.methods or ())]
+    for method, path in found:
+        yield method, path.replace("{run_id}", run_id).replace("{session_id}", session_id)
+
+
+def test_the_matrix_holds_all_routes() -> None:
+    assert len(list(routes("run_1"))) >= 21
 
 
 ALPHA: dict[str, dict[str, str]] = {
@@ -73,7 +79,7 @@ async def test_no_route_answers_without_a_known_key(
 ) -> None:
     bodies = set[bytes]()
     async with client_of(locked) as client:
-        for method, path in routes(locked, acme.run_id):
+        for method, path in routes(acme.run_id):
             if path not in OPEN:
                 answer = await client.request(method, path, headers=httpx.Headers(shown))
                 assert answer.status_code == 401, f"{method} {path}"
@@ -108,9 +114,7 @@ async def test_every_style_of_a_key_opens_its_tenants_runs(
 async def test_a_key_in_the_address_is_refused(stranger: httpx.AsyncClient, acme: Author) -> None:
     for name in ("api_key", "key", "access_token", "token"):
         bare = await stranger.get(f"/v1/runs/{acme.run_id}?{name}=alpha")
-        beside = await stranger.get(
-            f"/v1/runs/{acme.run_id}?{name}=alpha", headers=ALPHA["bearer"]
-        )
+        beside = await stranger.get(f"/v1/runs/{acme.run_id}?{name}=alpha", headers=ALPHA["bearer"])
         assert (bare.status_code, beside.status_code) == (401, 401)
 
 
@@ -122,8 +126,8 @@ async def test_what_is_anothers_is_answered_as_what_is_not_there(
     content = {"Content-Type": "application/json"}
     unknown = "run_" + "0" * 32
     async with client_of(locked, **beta, **content) as client:
-        foreign = list(routes(locked, acme.run_id))
-        nothing = list(routes(locked, unknown, "ses_unknown"))
+        foreign = list(routes(acme.run_id))
+        nothing = list(routes(unknown, "ses_unknown"))
         for (method, path), (_, other) in zip(foreign, nothing, strict=True):
             if path == other or method == "HEAD":
                 continue
@@ -205,7 +209,9 @@ async def test_a_ticket_follows_one_stream_and_does_nothing_else(
     assert "a secret of acme" in stream.text
     for path in (f"/v1/runs/{acme.run_id}", f"/v1/runs/{other.run_id}/events", "/v1/runs"):
         assert (await stranger.get(f"{path}?ticket={ticket}")).status_code == 401
-    assert (await stranger.post(f"/v1/runs/{acme.run_id}/cancel?ticket={ticket}")).status_code == 401
+    assert (
+        await stranger.post(f"/v1/runs/{acme.run_id}/cancel?ticket={ticket}")
+    ).status_code == 401
     forged = await stranger.get(url[:-1] + ("A" if url[-1] != "A" else "B"))
     assert forged.status_code == 401
 
@@ -214,7 +220,9 @@ async def test_a_configured_page_may_follow_streams_and_no_other(
     stranger: httpx.AsyncClient, acme: Author
 ) -> None:
     await acme.settle()
-    url = (await stranger.post(f"/v1/runs/{acme.run_id}/ticket", headers=ALPHA["bearer"])).json()["url"]
+    url = (await stranger.post(f"/v1/runs/{acme.run_id}/ticket", headers=ALPHA["bearer"])).json()[
+        "url"
+    ]
 
     ours = await stranger.get(url, headers={"Origin": PAGE})
     theirs = await stranger.get(url, headers={"Origin": "https://evil.example.com"})

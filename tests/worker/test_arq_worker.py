@@ -348,6 +348,32 @@ async def test_a_function_that_settles_itself_is_told_that_it_was_aborted_before
     assert seen == [Stop.ABORTED]
 
 
+async def test_a_function_that_was_told_of_its_abortion_can_still_lose_its_claim(
+    link: Link, queue: QueueClient
+):
+    stops: list[Stop | None] = []
+
+    async def settle(ctx: dict[str, Any]) -> None:
+        claim: Claim = ctx["claim"]
+        stops.append(claim.stop)
+        await asyncio.sleep(0.5)
+        stops.append(claim.stop)
+        await link.command("HSET", claim.queue + ":tokens", claim.job_id, "another:1")
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stops.append(claim.stop)
+
+    job_id = await queue.enqueue("tools", "settle")
+    seconds = int((await link.command("TIME"))[0])
+    await link.command("ZADD", "arq:abort", seconds * 1000, str(job_id))
+    function = job_function(settle, name="settle", settles_itself=True)
+    async with running(make_worker(link, [function])):
+        await wait_until(lambda: len(stops) == 3, for_="the loss to be told")
+
+    assert stops == [Stop.ABORTED, Stop.ABORTED, Stop.LOST]
+
+
 async def test_a_lost_claim_cancels_its_job_and_its_end_changes_nothing(
     link: Link, queue: QueueClient, caplog: pytest.LogCaptureFixture
 ):

@@ -70,6 +70,47 @@ async def _until_empty(queue: QueueClient, name: str = "tools") -> None:
     await wait_until(is_empty, for_="all jobs to end")
 
 
+async def test_what_is_claimed_in_the_instant_of_shutdown_is_given_back_unbegun(link: Link):
+    seen: list[str] = []
+
+    async def note(ctx: dict[str, Any]) -> None:
+        seen.append(ctx["job_id"])
+
+    queue = QueueClient(link, KEYS)
+    job_id = await queue.enqueue("tools", "note")
+    faulty = FaultyLink(link.client, Trap(1, Fault.DELAYED, delay=0.2), link.blocking)
+    worker = make_worker(faulty, [job_function(note, name="note")])
+
+    async with running(worker):
+        await wait_until(lambda: worker._claimer.is_asking, for_="the claim to be under way")
+
+    await faulty.aclose()
+    assert seen == []
+    assert await link.command("GET", f"arq:retry:{job_id}") == b"0"
+    assert await link.command("EXISTS", KEYS.queue("tools").claims) == 0
+    assert await queue.depth("tools") == 1
+
+
+async def test_what_is_claimed_too_late_is_given_back_and_begun_by_the_next_claim(link: Link):
+    seen: list[int] = []
+
+    async def note(ctx: dict[str, Any]) -> None:
+        seen.append(ctx["job_try"])
+
+    queue = QueueClient(link, KEYS)
+    await queue.enqueue("tools", "note")
+    late = Trap(1, Fault.DELAYED, delay=LEASE.total_seconds() * 0.6)
+    faulty = FaultyLink(link.client, late, link.blocking)
+    worker = make_worker(faulty, [job_function(note, name="note")])
+
+    async with running(worker):
+        await _until_empty(queue)
+
+    await faulty.aclose()
+    assert worker._hand.counts["retried"] == 1
+    assert seen == [1]
+
+
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DELAYED])
 async def test_whatever_renewal_fails_a_job_longer_than_its_lease_is_done_once(
     link: Link, fault: Fault

@@ -24,7 +24,7 @@ def _claim(number: int) -> Claim:
     return Claim(f"t/{number}", KEYS.queue("tools").queue, f"w:{number}", 0, False, "w")
 
 
-class Server:
+class Registry:
     """Answers renewals, and keeps the tokens that it was asked for."""
 
     def __init__(self) -> None:
@@ -40,15 +40,15 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Server:
-    return Server()
+def registry() -> Registry:
+    return Registry()
 
 
 Starter = Callable[..., Renewal]
 
 
 @pytest.fixture
-def start(server: Server) -> Iterator[Starter]:
+def start(registry: Registry) -> Iterator[Starter]:
     """Run a renewal in a thread; at the end the thread is gone."""
     threads: list[tuple[Renewal, threading.Thread]] = []
 
@@ -56,7 +56,7 @@ def start(server: Server) -> Iterator[Starter]:
         claims: Sequence[Claim], tell: Callable[[Report], None], stall: float = 60
     ) -> Renewal:
         renewal = Renewal(
-            server,
+            registry,
             every=timedelta(milliseconds=10),
             stall=timedelta(seconds=stall),
             claims=lambda: claims,
@@ -74,22 +74,22 @@ def start(server: Server) -> Iterator[Starter]:
         assert not thread.is_alive()
 
 
-def test_many_claims_are_renewed_in_chunks(server: Server):
+def test_many_claims_are_renewed_in_chunks(registry: Registry):
     claims = [_claim(number) for number in range(CHUNK + 1)]
 
-    assert renew(server, ME, claims) == Report(answered=True)
+    assert renew(registry, ME, claims) == Report(answered=True)
 
-    assert [len(tokens) for tokens in server.calls] == [CHUNK, 1]
+    assert [len(tokens) for tokens in registry.calls] == [CHUNK, 1]
 
 
-def test_a_worker_without_claims_registers_all_the_same(server: Server):
-    renew(server, ME, [])
+def test_a_worker_without_claims_registers_all_the_same(registry: Registry):
+    renew(registry, ME, [])
 
-    assert server.calls == [[]]
+    assert registry.calls == [[]]
 
 
 async def test_a_claim_that_is_being_given_up_or_past_its_limit_is_not_renewed(
-    server: Server, start: Starter
+    registry: Registry, start: Starter
 ):
     kept, released, late = _claim(1), _claim(2), _claim(3)
     released.released = True
@@ -98,56 +98,56 @@ async def test_a_claim_that_is_being_given_up_or_past_its_limit_is_not_renewed(
 
     start([kept, released, late], lambda report: None)
 
-    await wait_until(lambda: len(server.calls) > 2, for_="some renewals")
-    assert {tuple(tokens) for tokens in server.calls} == {("w:1",)}
+    await wait_until(lambda: len(registry.calls) > 2, for_="some renewals")
+    assert {tuple(tokens) for tokens in registry.calls} == {("w:1",)}
 
 
 async def test_an_event_loop_that_stands_still_is_renewed_no_more_until_it_moves(
-    server: Server, start: Starter
+    registry: Registry, start: Starter
 ):
     reports: list[Report] = []
-    server.lost = [b"w:1"]
+    registry.lost = [b"w:1"]
     renewal = start([_claim(1)], reports.append, stall=0.1)
     renewal.tick()
     started = time.monotonic()
 
     await wait_until(
-        lambda: bool(server.calls) and time.monotonic() - started > 0.3, for_="the stall"
+        lambda: bool(registry.calls) and time.monotonic() - started > 0.3, for_="the stall"
     )
-    stopped = len(server.calls)
+    stopped = len(registry.calls)
     await wait_until(lambda: time.monotonic() - started > 0.4, for_="some time")
-    assert len(server.calls) == stopped
+    assert len(registry.calls) == stopped
 
     renewal.tick()
     await wait_until(lambda: reports[-1].after_stall, for_="a report that tells of the stall")
 
 
-async def test_a_server_that_is_away_is_asked_again(server: Server, start: Starter):
+async def test_a_server_that_is_away_is_asked_again(registry: Registry, start: Starter):
     reports: list[Report] = []
-    server.is_away = True
+    registry.is_away = True
     start([_claim(1)], reports.append)
     await wait_until(lambda: Report(answered=False) in reports, for_="a failure")
 
-    server.is_away = False
+    registry.is_away = False
 
     await wait_until(lambda: Report(answered=True) in reports, for_="a renewal")
 
 
-async def test_a_renewal_can_be_asked_for(server: Server):
+async def test_a_renewal_can_be_asked_for(registry: Registry):
     renewal = Renewal(
-        server,
+        registry,
         every=timedelta(seconds=60),
         stall=timedelta(seconds=60),
-        claims=lambda: [],
+        claims=list,
         worker=lambda: ME,
     )
     thread = threading.Thread(target=renewal.run, args=[lambda report: None])
     thread.start()
-    await wait_until(lambda: len(server.calls) == 1, for_="the first renewal")
+    await wait_until(lambda: len(registry.calls) == 1, for_="the first renewal")
 
     renewal.ask()
 
-    await wait_until(lambda: len(server.calls) == 2, for_="the one that was asked for")
+    await wait_until(lambda: len(registry.calls) == 2, for_="the one that was asked for")
     renewal.stop()
     thread.join(5)
     assert not thread.is_alive()

@@ -38,7 +38,9 @@ def test_the_state_tells_the_last_event_and_attempt_that_it_stands_for():
 
 
 def test_text_of_a_block_is_put_together():
-    state = fold(START, ("text.started", 1, {"block": 0}), text(0, "he"), text(1, "x"), text(0, "y"))
+    state = fold(
+        START, ("text.started", 1, {"block": 0}), text(0, "he"), text(1, "x"), text(0, "y")
+    )
 
     [turn] = state["turns"]
     assert (turn["turn"], turn["model"]) == (1, "m")

@@ -26,22 +26,28 @@ local function refusal(record, epoch, number)
   return nil
 end
 
+-- Returns the first slot that holds another message, if one does.
+local function first_difference(record, from, messages)
+  if #messages == 0 then return nil end
+  local names = redis.call('HMGET', record, 'session_key', 'session_start')
+  local start = tonumber(names[2]) + from
+  local held = redis.call('LRANGE', names[1] .. ':messages', start, start + #messages - 1)
+  for k, message in ipairs(held) do
+    if message ~= messages[k] then return from + k - 1 end
+  end
+  return nil
+end
+
 -- A slot is created once: the same content again is no change, other content is a divergence.
 local function write_slots(record, from, messages)
   if #messages == 0 then return nil end
-  local names = redis.call('HMGET', record, 'session_key', 'session_start', 'id')
+  local differs = first_difference(record, from, messages)
+  if differs then return differs end
+  local names = redis.call('HMGET', record, 'session_key', 'session_start')
   local list = names[1] .. ':messages'
-  local length = redis.call('LLEN', list)
-  for k, message in ipairs(messages) do
-    local index = tonumber(names[2]) + from + k - 1
-    if index < length then
-      if redis.call('LINDEX', list, index) ~= message then return from + k - 1 end
-    elseif index == length then
-      length = redis.call('RPUSH', list, message)
-    else
-      return from + k - 1
-    end
-  end
+  local held = redis.call('LLEN', list) - tonumber(names[2]) - from
+  if held < 0 then return from end
+  for k = held + 1, #messages do redis.call('RPUSH', list, messages[k]) end
   keep_session(names[1])
   return nil
 end
@@ -67,6 +73,9 @@ local function flush(record, arguments, now, more_count, more_events)
   from = tonumber(arguments[at])
   messages, at = take(arguments, at + 1)
   local refused = refusal(record, arguments[1], arguments[2])
+  -- One whose reply was lost is told again what it was told: a divergence has written nothing.
+  local differed = refused == REPEATED and first_difference(record, from, messages)
+  if differed then return DIVERGED, differed, at end
   if refused then return refused, 0, at end
   if #messages > 0 and not owns_session(record) then return LEFT, 0, at end
   redis.call('HSET', record, 'sent', arguments[1] .. '.' .. arguments[2])

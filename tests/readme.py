@@ -1,0 +1,110 @@
+"""The README as a program: its files are written, its commands are typed, their output compared."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from api.children import Children
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN_ID = re.compile(r"\brun_\w{20,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code."""
+
+    language: str
+    body: str
+
+    @property
+    def file_name(self) -> str:
+        """The file that a block of Python is, as its first line says."""
+        return self.body.splitlines()[0].removeprefix("# ")
+
+    @property
+    def commands(self) -> list[tuple[str, list[str]]]:
+        """What is typed, each with the lines that the README shows as its output."""
+        typed: list[tuple[str, list[str]]] = []
+        for line in self.body.splitlines():
+            if line.startswith("$ "):
+                typed.append((line.removeprefix("$ "), []))
+            else:
+                typed[-1][1].append(line)
+        return typed
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the blocks of a text in Markdown."""
+    for found in FENCE.finditer(text):
+        yield Block(found.group(1), found.group(2))
+
+
+def pattern_of(lines: list[str]) -> str:
+    """Return what the shown output stands for: `…` is any text, on a line alone any lines."""
+    parts = [
+        r"(?:.*\n)*?"
+        if line.strip() == "…"
+        else re.escape(line.rstrip()).replace("…", ".*?") + " *\n"
+        for line in lines
+    ]
+    return "".join(parts) + r"\s*"
+
+
+class Reader:
+    """Somebody who types what stands in the README, in a folder of their own."""
+
+    def __init__(self, folder: Path, port: int, children: Children) -> None:
+        self.folder = folder
+        self._port = port
+        self._children = children
+        self._last_run = ""
+        kept = {name: value for name, value in os.environ.items() if "LOOPMILL" not in name}
+        self._environment = {
+            **kept,
+            "PATH": f"{ROOT}/.venv/bin:{kept['PATH']}",
+            "LOOPMILL_DATA": str(folder / ".loopmill"),
+            "LOOPMILL_URL": f"http://127.0.0.1:{port}",
+            "COLUMNS": "100",
+            "LINES": "60",
+        }
+        (folder / ".venv").symlink_to(ROOT / ".venv")
+
+    def write(self, block: Block) -> None:
+        """Save a block of Python as the file that it says to be."""
+        (self.folder / block.file_name).write_text(block.body)
+
+    def type(self, command: str) -> str:
+        """Type a command, and return what it prints; `loopmill dev` goes on in a terminal."""
+        if command.endswith("loopmill dev"):
+            self._serve(command)
+            return ""
+        typed = command.replace(":8000", f":{self._port}").replace("run_…", self._last_run)
+        typed = typed.replace("make demo", f"make -C {ROOT} demo")
+        said = subprocess.run(
+            ["bash", "-c", typed],
+            cwd=self.folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=100,
+            check=False,
+        ).stdout
+        self._last_run = next(iter(RUN_ID.findall(said)), self._last_run)
+        return said.rstrip("\n") + "\n"
+
+    def _serve(self, command: str) -> None:
+        self._children.stop()
+        variables = dict(re.findall(r"(\w+)=(\S+)", command))
+        arguments = ["-P", "-m", "api", "dev", "--port", str(self._port)]
+        environment = {**self._environment, **variables}
+        dev = self._children.start("loopmill dev", arguments, environment, self.folder)
+        for ready in ("api │ loopmill api ready", "runs │ .*ready", "tools │ .*ready"):
+            self._children.wait_ready(dev, f".*{ready}")
