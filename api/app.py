@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
 
 from loops.app import App
 from loops.errors import SetupError
@@ -17,20 +16,19 @@ from worker.settings import Settings
 
 from . import errors, events, health, looking, runs, sessions
 from .auth import Keyring, keyring_of
-from .border import Border, RequestIds
+from .border import Border
 from .desk import Office
 from .hub import Hub
-from .streams import StreamRoute
+from .stream_routes import Answer, StreamRoutes
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
 
 ROUTERS = (runs.router, sessions.router, looking.router, health.router)
 
-STREAMS = {
-    "/v1/runs/{run_id}/events": StreamRoute(events.read_events),
-    "/v1/sessions/{session_id}/events": StreamRoute(sessions.read_session_events),
+STREAMS: dict[str, Answer] = {
+    "/v1/runs/(?P<run_id>[^/]+)/events": events.read_events,
+    "/v1/sessions/(?P<session_id>[^/]+)/events": sessions.read_session_events,
 }
-"""Routes that may stay open: not FastAPI's, whose frames would double what an idle reader costs."""
 
 HEADERS = [
     "Authorization",
@@ -76,8 +74,6 @@ def create_app(
     )
     for router in ROUTERS:
         server.include_router(router)
-    for path, route in STREAMS.items():
-        server.router.routes.append(Route(path, route, methods=["GET"]))
     errors.install(server)
     _add_border(server, settings, keyring)
     return server
@@ -106,8 +102,8 @@ def find_app(settings: Settings) -> App:
 def _add_border(server: FastAPI, settings: Settings, keyring: Keyring) -> None:
     origins = list(settings.cors_origins)
     # The last one added stands in front.
+    server.add_middleware(StreamRoutes, routes=STREAMS)
     server.add_middleware(Border, keyring=keyring, origins=origins)
-    server.add_middleware(RequestIds)
     if origins:
         server.add_middleware(
             CORSMiddleware,

@@ -1,7 +1,7 @@
 """The border of the HTTP server: every request is identified here, before anything of it is read.
 
-Middlewares in plain ASGI, so that streams go through untouched. Whatever is not named as open asks
-for a key, whether a route exists or not.
+It is plain ASGI, so that streams go through untouched. Whatever is not named as open asks for a key,
+whether a route exists or not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .auth import Caller, Keyring, Knock, check_is_local, identify, now
-from .errors import Refusal, problem_of
+from .errors import Refusal
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that everybody may ask for, and that tell nothing about anybody."""
@@ -24,7 +24,10 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 
 
 class Border:
-    """Lets a request through with its caller, or answers it."""
+    """Lets a request through with its caller, or answers it; each answer has an `X-Request-ID`.
+
+    The id is the caller's own where it is one, else a new one.
+    """
 
     def __init__(
         self,
@@ -41,14 +44,13 @@ class Border:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        try:
-            scope.setdefault("state", {})["caller"] = self._admitted(_knock_of(scope))
-        except Refusal as refusal:
-            await problem_of(refusal).response()(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            send = _marked(send, _request_id_of(scope))
+            try:
+                scope.setdefault("state", {})["caller"] = self._admitted(_knock_of(scope))
+            except Refusal as refusal:
+                await refusal.problem().response()(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
     def _admitted(self, knock: Knock) -> Caller | None:
@@ -70,24 +72,17 @@ def _knock_of(scope: Scope) -> Knock:
     )
 
 
-class RequestIds:
-    """Gives each answer an `X-Request-ID`: the caller's own where it is one, else a new one."""
+def _request_id_of(scope: Scope) -> bytes:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+            return bytes(value)
+    return b"req_" + secrets.token_hex(12).encode()
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and mark its answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-        is_ours = _REQUEST_ID.fullmatch(given) is None
-        request_id = b"req_" + secrets.token_hex(12).encode() if is_ours else given
+def _marked(send: Send, request_id: bytes) -> Send:
+    async def marked(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+        await send(message)
 
-        async def marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
-            await send(message)
-
-        await self._app(scope, receive, marked)
+    return marked

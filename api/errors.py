@@ -213,6 +213,17 @@ _UNFORESEEN = Problem(
 )
 
 
+FORESEEN = (
+    AgentError,
+    RequestValidationError,
+    HTTPException,
+    RedisError,
+    TimeoutError,
+    ConnectionError,
+)
+"""What a route may raise."""
+
+
 async def answer_error(request: Request, error: Exception) -> Response:
     """Answer a request whose route raised."""
     problem = problem_of(error)
@@ -223,7 +234,5 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 def install(app: FastAPI) -> None:
     """Let every error of the app's routes be answered from the table."""
-    ours = (AgentError, RequestValidationError, HTTPException)
-    theirs = (RedisError, TimeoutError, ConnectionError, Exception)
-    for kind in (*ours, *theirs):
+    for kind in (*FORESEEN, Exception):
         app.add_exception_handler(kind, answer_error)

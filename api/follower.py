@@ -54,7 +54,7 @@ class Follower:
         self.end: End | None = None
         self._log = log
         self._types = types
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
 
     @property
     def position(self) -> bytes:
@@ -77,8 +77,8 @@ class Follower:
 
     def wake(self) -> None:
         """Look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            _settle(self._waiter, True)  # noqa: FBT003 - what it gives
 
     def close(self) -> None:
         """Give nothing more, from now on."""
@@ -88,15 +88,14 @@ class Follower:
 
     async def woken(self, deadline: float) -> bool:
         """Wait to be woken, and say False when that did not happen in time."""
-        self._waiter = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        timer = loop.call_at(deadline, _settle, waiter, False)  # noqa: FBT003 - what it gives
         try:
-            async with asyncio.timeout_at(deadline):
-                await self._waiter
-        except TimeoutError:
-            return False
+            return await waiter
         finally:
+            timer.cancel()
             self._waiter = None
-        return True
 
     async def _look(self) -> list[Batch]:
         channel = self.channel
@@ -175,3 +174,8 @@ class Follower:
         message = "the run was deleted, or its time is over; what is missing cannot be had any more"
         content = {"code": "run_gone", "message": message, "retryable": False}
         return self.channel.source.notices(self.cursor, [(ERROR, content)])
+
+
+def _settle(waiter: asyncio.Future[bool], is_woken: bool) -> None:  # noqa: FBT001 - a callback
+    if not waiter.done():
+        waiter.set_result(is_woken)

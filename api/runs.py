@@ -11,8 +11,8 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
+from worker.new_run import Created, NewRun
 from worker.run_record import RunRecord, RunStatus
-from worker.runs import Created, NewRun
 
 from . import pages, tickets
 from .auth import now

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator
 
 from worker.keys import NAME
+from worker.new_run import Created
 from worker.run_record import CallRecord, RunFailure, RunRecord, RunStatus
-from worker.runs import CancelReceipt, Created
+from worker.runs import CancelReceipt
 from worker.sessions import SessionRecord
 
 NAME_PATTERN = f"^{NAME.pattern}$"

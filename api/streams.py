@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -195,18 +195,6 @@ async def _close_when_left(feed: Feed, receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     feed.close()
-
-
-class StreamRoute:
-    """A route whose answer may stay open for long: while it does, nothing else is kept of it."""
-
-    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request."""
-        response = await self._answer(Request(scope, receive))
-        await response(scope, receive, send)
 
 
 def form_of(request: Request) -> Form | None:

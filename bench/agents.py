@@ -20,9 +20,7 @@ from loops.providers.scripted import Piece, call, scripted, text
 from loops.reply import ModelEvent, StreamEnd, StreamStart, TextDelta, TextEnd, TextStart
 
 WARM_UP = 3
-WORDS = (
-    "agent loops run as jobs of a queue while every client that follows them reads one log in order"
-).split()
+WORDS = ["agent", "loops", "run", "as", "jobs", "of", "a", "queue", "while", "every", "client", "that", "follows", "them", "reads", "one", "log", "in", "order"]
 
 
 @ai.tool(idempotent=True)
@@ -48,7 +46,7 @@ async def caller(context: ai.Context) -> AsyncIterator[object]:
     took: list[float] = []
     for number in range(asked["count"] + WARM_UP):
         await asyncio.sleep(random.uniform(*asked["gap"]))
-        calls = [ToolCall("", str(each), "nothing", "{}") for each in range(asked["width"])]
+        calls = [ToolCall(str(each), "", "nothing", "{}") for each in range(asked["width"])]
         began = time.perf_counter()
         await asyncio.gather(*[bound() for bound in context.resolve(calls)])
         if number >= WARM_UP:

@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("Agg")
-from matplotlib import pyplot  # noqa: E402  # the backend is chosen first
+from matplotlib import pyplot  # the backend is chosen first
 
 PANELS = (
     ("no-op jobs per second, one worker process", ("drain", "jobs_per_second"), True),

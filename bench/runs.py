@@ -14,9 +14,9 @@ from typing import Any
 
 from tests.fleet import Fleet
 from worker.embedded import start_server
+from worker.new_run import NewRun
 from worker.resources import Resources, open_resources
 from worker.run_record import RunStatus
-from worker.runs import NewRun
 from worker.settings import Settings
 
 RESULTS = Path(__file__).parent / "results" / "runs.json"

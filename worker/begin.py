@@ -81,8 +81,10 @@ async def begin(
             reason,
         ],
     )
-    if reply[0] != 1:
-        return NotBegun(is_late=reply[0] == -2)
+    return _begun(reply) if reply[0] == 1 else NotBegun(is_late=reply[0] == -2)
+
+
+def _begun(reply: list[Any]) -> Begun:
     _, epoch, record, journal, calls, yields, handed, input_, prefix = reply
     fields = pairs(record)
     return Begun(

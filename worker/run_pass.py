@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -45,10 +46,13 @@ from .run_record import RunStatus
 from .runtime import QueueRuntime
 from .wire import Part
 from .working import WorkerResources
-from .writer import DONE, REPEATED, Writer
+from .writer import GO_ON, Writer
 
 POISON = 3
 """After how many workers that died in a row over a run nobody tries it again."""
+
+REFUSED = 0.05
+"""Seconds after a refused park before the run asks again."""
 
 CLOSING = 10.0
 """Seconds that a cancelled loop has to write what it still wants to say."""
@@ -76,6 +80,7 @@ class RunPass:
         self._loops = Owner()
         self._services = Owner()
         self._leaving: asyncio.Task[Left | None] | None = None
+        self._began = monotonic()
         self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
         self._desk = CallDesk(resources.link, place, resources.settings, agent=begun.run.agent)
         self._head = LogHead(resources.link, resources.log, place, resources.settings)
@@ -194,7 +199,8 @@ class RunPass:
         await self._idling.until_idle()
 
     def _time_left(self) -> float:
-        return max(0.0, self._begun.run.timeout.total_seconds() - self._begun.ran / 1000)
+        ran = self._begun.ran / 1000 + monotonic() - self._began
+        return max(0.0, self._begun.run.timeout.total_seconds() - ran)
 
     def _timed_out(self) -> RunTimedOut:
         return RunTimedOut(
@@ -247,16 +253,14 @@ class RunPass:
         waiting = self.runtime.answers.waiting
         event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
         answer = await self.runtime.end("park", event, len(waiting), *waiting)
-        if answer[0] == DONE or (answer[0] == REPEATED and await self._is_given_up()):
+        if answer[0] != GO_ON:
             return Left.PARKED
         self._claim.released = False
-        # What it waits for is answered, and the message was lost.
-        await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+        # What it waits for is answered, and the message was lost; or somebody cancels it.
+        with suppress(RedisError):
+            await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+        await asyncio.sleep(REFUSED)
         return None
-
-    async def _is_given_up(self) -> bool:
-        epoch = await self._resources.link.command("HGET", self._place.record, "epoch")
-        return epoch is None or int(epoch) != self._begun.epoch
 
     async def _settle(self, ending: Ending) -> None:
         self._claim.released = True

@@ -7,11 +7,8 @@ here.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from time import time
-from typing import Any, Literal
 
 import orjson
 
@@ -28,49 +25,9 @@ from loops.errors import (
 from .keys import Keys
 from .link import Link
 from .memory import MemoryGuard
-from .payloads import encode_job
+from .new_run import RUNS_QUEUE, Created, NewPlace, NewRun, plan_run
 from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
 from .settings import Settings
-
-RUNS_QUEUE = "runs"
-"""The queue of interactive runs."""
-
-PATIENCE = timedelta(days=7)
-"""How long an accepted run may stay queued before it expires unstarted."""
-
-IDEMPOTENCY = timedelta(hours=24)
-"""How long the answer to an idempotency key is kept."""
-
-SESSION_RETENTION = timedelta(days=30)
-"""How long a session is kept after its last use."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """What a caller asks for."""
-
-    agent: str
-    messages: Sequence[dict[str, Any]]
-    """The input, as plain messages in Anthropic's shape."""
-    session_id: str | None = None
-    on_conflict: Literal["enqueue", "reject"] = "enqueue"
-    timeout: timedelta | None = None
-    """The limit of its running time; None for the configured one. Waiting does not count."""
-    metadata: dict[str, Any] = field(default_factory=dict)
-    idempotency: tuple[str, str] | None = None
-    """Digests of the idempotency key and of the request's body."""
-    traceparent: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Created:
-    """The receipt of an accepted run."""
-
-    run_id: str
-    session_id: str
-    status: RunStatus
-    is_new: bool
-    """False when the same request had been accepted before under its idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,34 +73,9 @@ class Runs:
         await self._memory.refuse_when_full()
         run_id = f"run_{secrets.token_hex(16)}"
         session_id = new.session_id or f"ses_{secrets.token_hex(16)}"
-        digest, body = new.idempotency or ("", "")
-        code, about = await self._link.run(
-            "create_run",
-            keys=[
-                self._keys.run(tenant, run_id).record,
-                self._keys.session(tenant, session_id).record,
-                self._keys.idempotency(tenant, digest) if digest else "",
-                self._keys.runs(tenant),
-                self._keys.sessions(tenant),
-                self._keys.queues,
-                self._keys.tenants,
-            ],
-            arguments=[
-                run_id,
-                session_id,
-                new.on_conflict,
-                self._settings.queue_depth,
-                body,
-                milliseconds(IDEMPOTENCY),
-                orjson.dumps([{"type": "run.queued", "data": {"agent": new.agent}}]),
-                RUNS_QUEUE,
-                milliseconds(SESSION_RETENTION),
-                "{}",
-                orjson.dumps(list(new.messages)),
-                tenant,
-                *self._fields(tenant, run_id, session_id, new),
-            ],
-        )
+        place = NewPlace(tenant, run_id, session_id)
+        keys, arguments = plan_run(self._keys, self._settings, place, new)
+        code, about = await self._link.run("create_run", keys, arguments)
         return await self._created(tenant, code, about.decode(), session_id)
 
     async def _created(self, tenant: str, code: int, about: str, session_id: str) -> Created:
@@ -168,27 +100,6 @@ class Runs:
                 )
             case _:
                 raise InvalidInput(f"the id {about!r} is taken")
-
-    def _fields(self, tenant: str, run_id: str, session_id: str, new: NewRun) -> list[Any]:
-        arguments = [tenant, run_id, new.agent]
-        fields = {
-            "v": 1,
-            "id": run_id,
-            "tenant": tenant,
-            "session": session_id,
-            "agent": new.agent,
-            "metadata": orjson.dumps(new.metadata),
-            "timeout": milliseconds(new.timeout or self._settings.run_timeout),
-            "retention": milliseconds(self._settings.retention),
-            "patience": milliseconds(PATIENCE),
-            "queue_key": self._keys.queue(RUNS_QUEUE).queue,
-            "job": self._keys.run_job(tenant, run_id),
-            "payload": encode_job("drive_run", arguments, enqueued=round(time() * 1000)),
-            "run_base": self._keys.run(tenant, "").record,
-        }
-        if new.traceparent is not None:
-            fields["traceparent"] = new.traceparent
-        return [part for pair in fields.items() for part in pair]
 
     async def load(self, tenant: str, run_id: str) -> RunRecord:
         """Return the run as it stands.
@@ -286,8 +197,3 @@ class Runs:
         await self.load(tenant, run_id)
         found = await self._link.command("HGETALL", self._keys.run(tenant, run_id).calls)
         return decode_calls(run_id, pairs(found))
-
-
-def milliseconds(duration: timedelta) -> int:
-    """Return a duration as Redis takes it."""
-    return duration // timedelta(milliseconds=1)

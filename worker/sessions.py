@@ -16,8 +16,9 @@ from loops.errors import AlreadySettled, InvalidInput, StillRunning, UnknownSess
 
 from .keys import Keys
 from .link import Link
+from .new_run import SESSION_RETENTION, milliseconds
 from .run_record import pairs
-from .runs import SESSION_RETENTION, Runs, milliseconds
+from .runs import Runs
 
 
 @dataclass(frozen=True, slots=True)

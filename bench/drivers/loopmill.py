@@ -21,9 +21,8 @@ from worker.event_loop import run
 from worker.functions import Work, job_function
 from worker.keys import Keys
 from worker.link import Link, open_link
-from worker.queue import QueueClient
+from worker.new_run import NewRun
 from worker.resources import Resources, resources_over
-from worker.runs import NewRun
 from worker.settings import Settings
 
 from . import client, tally
@@ -62,7 +61,7 @@ class Loopmill:
         made = await self.resources.runs.create(TENANT, NewRun("caller", [message]))
         events = checked(await followed(self.resources, TENANT, made.run_id))
         took = next(event for event in events if event.type == "custom.took")
-        return {"ms": took.data["ms"]}
+        return {"ms": took.data["value"]["ms"]}
 
     async def ping(self, count: int) -> dict[str, Any]:
         """Return how long redis-py's asyncio client takes for a PING, with the same pauses."""

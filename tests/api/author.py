@@ -8,8 +8,8 @@ import orjson
 
 import worker
 from worker.keys import RunKeys
+from worker.new_run import NewRun
 from worker.resources import Resources
-from worker.runs import NewRun
 
 SHARED = Path(worker.__file__).parent / "lua" / "shared"
 Event = Mapping[str, Any]

@@ -15,9 +15,9 @@ from typing import Any
 from loops.wire import RUNTIME_TYPES
 from tests.fleet import Fleet, Member
 from worker.event_log import TERMINAL_EVENTS, LogEvent, decode_message
+from worker.new_run import NewRun
 from worker.resources import Resources
 from worker.run_record import RunRecord
-from worker.runs import NewRun
 
 TENANT = "default"
 LEASE = {"LOOPMILL_LEASE": "1s"}

@@ -19,9 +19,9 @@ from worker.event_log import TERMINAL_EVENTS, LogEvent
 from worker.functions import Work
 from worker.jobs import JOBS, settle_dead
 from worker.link import Link
+from worker.new_run import NewRun
 from worker.resources import Resources, resources_over
 from worker.run_record import RunRecord
-from worker.runs import NewRun
 from worker.settings import Settings
 from worker.working import working
 

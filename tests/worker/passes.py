@@ -16,10 +16,10 @@ from worker.begin import Begun, NotBegun, begin
 from worker.calls import RunPlace
 from worker.event_log import LogEvent
 from worker.link import Link
+from worker.new_run import NewRun
 from worker.outbox import Outbox
 from worker.queue import Claim
 from worker.resources import Resources, resources_over
-from worker.runs import NewRun
 from worker.wire import Part
 
 TENANT = "acme"

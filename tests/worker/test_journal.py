@@ -24,7 +24,6 @@ from loops.events import (
 from loops.messages import Message, Messages, Usage
 from loops.model import ModelRequest, ToolSpec
 from worker.journal import (
-    Journal,
     canonical,
     decode_turn,
     digest,

@@ -226,3 +226,23 @@ async def test_a_queued_call_survives_the_death_of_its_loop(link: Link, world: W
 
     assert (ended.run.output, world.done) == ("done", ["x"])
     assert len(ended.of("tool.queued")) == 1
+
+
+async def test_a_park_that_is_refused_costs_the_run_no_time(link: Link, world: World):
+    agent = world.agent([call("send", to="x")], "done")
+    async with milling(link, {"agent": agent}, runs=1) as mill:
+        first = await mill.submit(timeout=timedelta(seconds=1))
+        await mill.until(first, "tool.started")
+        await link.command("HSET", first.record, "cancel", "and nobody is told")
+        others = [await mill.submit() for _ in range(4)]
+        for place in others:
+            await mill.until(place, "tool.started")
+
+        ended = await mill.ended(first)
+
+        assert ended.run.error is not None
+        assert ended.run.error.code == "timed_out"
+        assert ended.of("run.waiting") == []
+        world.open.set()
+        for place in others:
+            await mill.ended(place)

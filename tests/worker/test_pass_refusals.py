@@ -201,3 +201,10 @@ async def test_a_run_is_not_parked_when_what_it_waits_for_is_answered(one: Pass,
     assert (await one.park("turn:1.0"))[0] == GO_ON
 
     assert (await hands.resources.runs.load(TENANT, one.place.run_id)).status == "running"
+
+
+async def test_a_refused_park_whose_reply_was_lost_is_refused_again(one: Pass, hands: Hands):
+    await hands.resources.runs.cancel(TENANT, one.place.run_id)
+    assert (await one.park())[0] == GO_ON
+
+    assert (await one.park(number=1))[0] == GO_ON

@@ -17,9 +17,9 @@ from tests.waiting import wait_until
 from tests.worker.passes import TENANT, USER, Hands
 from worker.keys import NAME
 from worker.link import Link
+from worker.new_run import IDEMPOTENCY, NewRun
 from worker.payloads import decode_job
 from worker.run_record import RunStatus
-from worker.runs import IDEMPOTENCY, NewRun
 
 
 @pytest.fixture

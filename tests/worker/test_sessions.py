@@ -9,7 +9,7 @@ from loops.errors import InvalidInput, StillRunning, UnknownSession
 from tests.waiting import wait_until
 from tests.worker.passes import ASSISTANT, TENANT, USER, Hands, flush
 from worker.link import Link
-from worker.runs import SESSION_RETENTION
+from worker.new_run import SESSION_RETENTION
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@
 -- uses: queue log flush
 local record, now = KEYS[1], clock()
 local code, about, at = flush(record, ARGV, now, 0, '')
+-- A refusal whose reply was lost is told again.
+if code == REPEATED and fenced(record, ARGV[1]) then return { GO_ON, 0 } end
 if code ~= DONE then return { code, about } end
 expire_live(record, now)
 local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel', 'begun', 'ran')
