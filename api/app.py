@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loops.app import App
 from loops.errors import SetupError
@@ -42,12 +43,44 @@ HEADERS = [
 """What pages of configured origins may send."""
 
 
+class Api:
+    """The application as a server runs it: the border, the streams, then all other routes."""
+
+    def __init__(self, server: FastAPI, settings: Settings, keyring: Keyring) -> None:
+        self.server = server
+        """The framework's part, which also holds what lives as long as the process."""
+
+        origins = list(settings.cors_origins)
+        border = Border(StreamRoutes(server, STREAMS), keyring=keyring, origins=origins)
+        self._front: ASGIApp = border
+        if origins:
+            self._front = CORSMiddleware(
+                border,
+                allow_origins=origins,
+                allow_methods=["GET", "POST", "DELETE"],
+                allow_headers=HEADERS,
+                expose_headers=["Location", "Retry-After", "X-Request-ID"],
+            )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._front(scope, receive, send)
+
+    @property
+    def office(self) -> Office:
+        """What all requests share, while the application lives."""
+        office: Office = self.server.state.office
+        return office
+
+    def drain(self) -> None:
+        """End all streams, and let nobody follow any more: the server is about to stop."""
+        self.office.hub.close()
+
+
 def create_app(
     settings: Settings, *, app: App | None = None, opener: Opener = open_resources
-) -> FastAPI:
-    """Return the application. `drain` ends its streams, which a server does before it stops.
-
-    The agents are those of `app`, else of the configured path.
+) -> Api:
+    """Return the application. Its agents are those of `app`, else of the configured path.
 
     Raises:
         SetupError: When the configured agents cannot be found.
@@ -75,14 +108,7 @@ def create_app(
     for router in ROUTERS:
         server.include_router(router)
     errors.install(server)
-    _add_border(server, settings, keyring)
-    return server
-
-
-def drain(server: FastAPI) -> None:
-    """End the streams of an application that lives, and let nobody follow any more."""
-    office: Office = server.state.office
-    office.hub.close()
+    return Api(server, settings, keyring)
 
 
 def find_app(settings: Settings) -> App:
@@ -97,18 +123,3 @@ def find_app(settings: Settings) -> App:
     if not isinstance(found, App):
         raise SetupError(f"{settings.app!r} is no ai.App, but {found!r}; name the app itself")
     return found
-
-
-def _add_border(server: FastAPI, settings: Settings, keyring: Keyring) -> None:
-    origins = list(settings.cors_origins)
-    # The last one added stands in front.
-    server.add_middleware(StreamRoutes, routes=STREAMS)
-    server.add_middleware(Border, keyring=keyring, origins=origins)
-    if origins:
-        server.add_middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=HEADERS,
-            expose_headers=["Location", "Retry-After", "X-Request-ID"],
-        )

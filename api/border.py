@@ -1,7 +1,7 @@
 """The border of the HTTP server: every request is identified here, before anything of it is read.
 
-It is plain ASGI, so that streams go through untouched. Whatever is not named as open asks for a key,
-whether a route exists or not.
+It is plain ASGI, so that streams go through untouched. Whatever is not named as open asks for a
+key, whether a route exists or not.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from worker.event_log import Snapshot
+from worker.snapshot import empty_state, fold_events
 
 from .channel import Channel, EventLog
 from .frames import ERROR, GAP, SNAPSHOT, Batch
@@ -89,7 +90,8 @@ class Follower:
     async def woken(self, deadline: float) -> bool:
         """Wait to be woken, and say False when that did not happen in time."""
         loop = asyncio.get_running_loop()
-        waiter = self._waiter = loop.create_future()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiter = waiter
         timer = loop.call_at(deadline, _settle, waiter, False)  # noqa: FBT003 - what it gives
         try:
             return await waiter
@@ -146,9 +148,21 @@ class Follower:
             return await self._look()
         if seq >= self.cursor:
             return []  # the channel is behind, and wakes its followers when it has caught up
-        snapshot = await self._log.snapshot(self.channel.source.keys) or Snapshot(0, {})
+        snapshot = await self._folded()
         lost = {"from": seq + 1, "to": self.cursor}
         return [self._notices(snapshot.seq, lost, snapshot)]
+
+    async def _folded(self) -> Snapshot:
+        """Return what all events of the log come to."""
+        keys = self.channel.source.keys
+        cut = await self._log.snapshot(keys)
+        state = {"seq": cut.seq, **cut.state} if cut is not None else empty_state()
+        while events := await self._log.read(keys, after=state["seq"], limit=PAGE):
+            state = fold_events(state, events)
+        seq: int = state.pop("seq")
+        if seq > self.channel.tail.end:
+            self.channel.skip_to(seq)
+        return Snapshot(seq, state)
 
     async def _ask(self) -> int | None:
         end = self.channel.tail.end

@@ -71,8 +71,8 @@ def _of_queues(queues: Sequence[QueueView]) -> Iterable[str]:
 
 def _of_streams(office: Office) -> Iterable[str]:
     hub, traffic = office.hub, office.traffic
-    yield _metric("stream_readers", "gauge", "Readers of events.", [("", hub.followers)])
-    yield _metric("stream_runs", "gauge", "Runs whose events are heard.", [("", hub.channels)])
+    yield _metric("stream_readers", "gauge", "Readers of events.", [("", len(hub.followers))])
+    yield _metric("stream_runs", "gauge", "Runs whose events are heard.", [("", len(hub.followed))])
     yield _metric(
         "stream_connected",
         "gauge",

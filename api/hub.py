@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -71,14 +71,14 @@ class Hub:
         await self._tasks.close()
 
     @property
-    def followers(self) -> int:
-        """How many readers there are."""
-        return len(self._followers)
+    def followers(self) -> Collection[Follower]:
+        """Everybody who reads."""
+        return self._followers
 
     @property
-    def channels(self) -> int:
-        """How many runs are heard."""
-        return len(self._channels)
+    def followed(self) -> Collection[Channel]:
+        """The runs that are heard."""
+        return self._channels.values()
 
     @property
     def is_connected(self) -> bool:

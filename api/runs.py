@@ -11,7 +11,7 @@ import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from worker.new_run import Created, NewRun
+from worker.new_run import NewRun
 from worker.run_record import RunRecord, RunStatus
 
 from . import pages, tickets
@@ -19,6 +19,7 @@ from .auth import now
 from .deps import AtDesk, RunBody, Wait
 from .desk import Desk, promptly
 from .errors import Refusal
+from .events import Reading
 from .schemas import (
     Accepted,
     CallList,
@@ -29,7 +30,7 @@ from .schemas import (
     RunView,
     TicketView,
 )
-from .streams import ServerSentEvents
+from .streams import FRAMES
 from .tickets import Ticket
 
 router = APIRouter(prefix="/v1/runs")
@@ -42,7 +43,7 @@ async def create_run(request: Request, desk: AtDesk, body: RunBody) -> Response:
     new = _new_run(request, body)
     created = await promptly(desk.office.resources.runs.create(desk.tenant, new))
     if body.stream:
-        return _stream(desk, created)
+        return await _stream(desk, created.run_id)
     status = HTTPStatus.ACCEPTED if created.is_new else HTTPStatus.OK
     headers = {"Location": f"/v1/runs/{created.run_id}"}
     return JSONResponse(Accepted.of(created).model_dump(mode="json"), status, headers)
@@ -83,11 +84,10 @@ def _is_hex(text: str) -> bool:
     return set(text) <= set("0123456789abcdef")
 
 
-def _stream(desk: Desk, created: Created) -> Response:
-    source = desk.source(created.run_id, created.session_id)
-    feed = desk.office.hub.follow(source, after=0)
-    response = desk.office.stream(feed, ServerSentEvents())
-    response.headers["Location"] = f"/v1/runs/{created.run_id}"
+async def _stream(desk: Desk, run_id: str) -> Response:
+    reading = Reading(desk, await desk.run(run_id), after=0, types=None)
+    response = desk.office.stream(reading.follow(), FRAMES)
+    response.headers["Location"] = f"/v1/runs/{run_id}"
     return response
 
 

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import uvicorn
-from fastapi import FastAPI
 
 from loops.errors import SetupError
 from worker.settings import Settings
 
-from .app import create_app, drain
+from .app import Api, create_app
 from .auth import is_loopback
 
 READER_LEFT = timedelta(seconds=60)
@@ -44,8 +43,8 @@ class ApiServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: streams end, requests are answered, then everything is closed."""
         app = self.config.app
-        if isinstance(app, FastAPI):
-            drain(app)
+        if isinstance(app, Api):
+            app.drain()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -92,7 +91,7 @@ def check_address(settings: Settings, host: str) -> None:
         )
 
 
-def configured(app: FastAPI) -> uvicorn.Config:
+def configured(app: Api) -> uvicorn.Config:
     """Return how the application is served. Addresses are not logged: tickets stand in them."""
     return uvicorn.Config(
         app,

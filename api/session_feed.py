@@ -132,6 +132,8 @@ class SessionFeed:
             lost = {"code": "session_gone", "message": message, "retryable": False}
             return [self._notice(ERROR, lost)]
         await self._pause(deadline)
+        if not self._desk.office.hub.is_open:
+            self.close()
         return []
 
     async def _pause(self, deadline: float) -> None:

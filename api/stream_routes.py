@@ -10,9 +10,10 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
+from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from .errors import FORESEEN, Refusal, answer_error
 
@@ -20,9 +21,9 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class StreamRoutes:
-    """Answers GET requests for some paths, and passes the others on."""
+    """Answers GET requests for some paths, and passes the others on to the framework."""
 
-    def __init__(self, app: ASGIApp, routes: Mapping[str, Answer]) -> None:
+    def __init__(self, app: FastAPI, routes: Mapping[str, Answer]) -> None:
         self._app = app
         self._routes = [(re.compile(path), answer) for path, answer in routes.items()]
 
@@ -43,7 +44,7 @@ class StreamRoutes:
         for path, answer in self._routes:
             found = path.fullmatch(scope["path"])
             if found is not None:
-                scope["path_params"] = found.groupdict()
+                scope.update(app=self._app, path_params=found.groupdict())
                 return answer if scope["method"] == "GET" else _not_allowed
         return None
 

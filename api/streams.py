@@ -152,18 +152,15 @@ class EventStream(Response):
             watch = Owner()
             watch.start(_close_when_left(feed, receive), name="stream watch")
             try:
-                await self._relay(feed, send)
+                is_open, shown, within = True, feed.position, timedelta(0)
+                while is_open:
+                    is_open, shown = await self._step(feed, send, shown, within)
+                    within = self._pace.heartbeat
             except TimeoutError:
                 self._traffic.slow_readers += 1
                 logger.info("· a reader of %s took nothing for too long", scope["path"])
             finally:
                 await watch.close()
-
-    async def _relay(self, feed: Feed, send: Send) -> None:
-        is_open, shown, within = True, feed.position, timedelta(0)
-        while is_open:
-            is_open, shown = await self._step(feed, send, shown, within)
-            within = self._pace.heartbeat
 
     async def _step(
         self, feed: Feed, send: Send, shown: bytes, within: timedelta

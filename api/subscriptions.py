@@ -65,7 +65,7 @@ class Subscriptions:
 
     async def run(self) -> None:
         """Keep the connection until cancelled."""
-        while True:
+        while not _is_cancelled():
             try:
                 await self._connect()
             except* (RedisError, OSError) as errors:
@@ -103,7 +103,7 @@ class Subscriptions:
                 await pubsub.ping()
 
     async def _read(self, pubsub: Any) -> None:
-        while True:
+        while not _is_cancelled():
             message = await pubsub.get_message(timeout=SILENCE.total_seconds())
             if message is None:
                 raise RedisConnectionError(f"no sign of life for {SILENCE.total_seconds():g} s")
@@ -113,3 +113,13 @@ class Subscriptions:
             elif message["type"] == "subscribe" and channel in self._wanted:
                 self._heard.add(channel)
                 self._on_heard(channel)
+
+
+def _is_cancelled() -> bool:
+    """Say whether this task was told to end, also where a wait below swallowed that.
+
+    `asyncio.wait_for` on Python 3.11 does, when it ends in the same tick; so does a task group one
+    of whose tasks fails meanwhile.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

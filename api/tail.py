@@ -15,13 +15,14 @@ LIMIT = 256 * 1024
 class Tail:
     """The events from `start` to `end`, without a hole; empty when `start` is past `end`."""
 
-    __slots__ = ("_batches", "_size", "end", "start")
+    __slots__ = ("_batches", "end", "size", "start")
 
     def __init__(self, end: int) -> None:
         self.start = end + 1
         self.end = end
         self._batches: list[Batch] = []
-        self._size = 0
+        self.size = 0
+        """How many bytes of events it holds."""
 
     def extend(self, batch: Batch) -> bool:
         """Take the events past the end; say False, and take none, where some would be missing."""
@@ -30,9 +31,9 @@ class Tail:
         if batch.last > self.end:
             new = batch.after(self.end)
             self._batches.append(new)
-            self._size += new.size
+            self.size += new.size
             self.end = new.last
-            while self._size > LIMIT and len(self._batches) > 1:
+            while self.size > LIMIT and len(self._batches) > 1:
                 self._drop_first()
         return True
 
@@ -53,7 +54,7 @@ class Tail:
     def move(self, end: int) -> None:
         """Forget everything, and stand after the event `end`."""
         self._batches.clear()
-        self._size = 0
+        self.size = 0
         self.start, self.end = end + 1, end
 
     def forget(self, cursor: int) -> None:
@@ -63,5 +64,5 @@ class Tail:
 
     def _drop_first(self) -> None:
         dropped = self._batches.pop(0)
-        self._size -= dropped.size
+        self.size -= dropped.size
         self.start = dropped.last + 1

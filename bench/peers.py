@@ -75,7 +75,7 @@ PEERS = (
     Peer(
         name="SAQ",
         environment="saq",
-        packages=("saq==0.26.4", "redis==7.4.1", HIREDIS, UVLOOP),
+        packages=("saq==0.26.4", "redis==7.4.1", HIREDIS, "typing-extensions==4.16.0", UVLOOP),
         driver="saq_peer",
         settings="concurrency 100, poll_interval 0.005, uvloop",
         promise="at most once by default (retries 1); a stuck job is swept after its timeout",
@@ -130,11 +130,11 @@ PEERS = (
         environment="celery",
         packages=("celery[redis]==5.7.0", REDIS, HIREDIS),
         driver="celery_peer",
-        settings="100 threads, prefetch multiplier 10, no gossip, no mingle",
+        settings="100 threads, prefetch multiplier 4 (default), no gossip, no mingle",
         promise="at most once by default (early acknowledgement)",
         worker=(
             *("celery", "-A", "bench.drivers.celery_peer", "worker", "-P", "threads", "-c", "100"),
-            *("-l", "WARNING", "--without-gossip", "--without-mingle", "--prefetch-multiplier=10"),
+            *("-l", "WARNING", "--without-gossip", "--without-mingle"),
         ),
     ),
     Peer(

@@ -3,7 +3,8 @@
 One server, one queue after the other, in rounds; each figure is the median of the rounds.
 
 * drain: jobs that do nothing, enqueued before the worker starts. Every worker first holds jobs at a
-  closed gate; the clock runs from its opening to the last job.
+  closed gate; it is opened, and the clock runs from when a tenth of the jobs is done (so that what
+  was claimed and fetched before does not count) to the last one.
 * call: enqueue one job and await its result, on an idle queue. Ours is a tool call of a loop,
   which is more: see `drivers/loopmill.py`.
 * fan: many calls at once, awaited together.
@@ -42,6 +43,10 @@ DRAIN_LIMIT = 300.0
 SETTLE = 0.5
 """Seconds in which the jobs that a worker holds at the gate do not become more."""
 IDLE = 5.0
+GATE_LIMIT = 60.0
+LOOK_EACH = 0.005
+FEWEST = 2000
+"""Jobs that several workers drain at least: more than they fetch ahead."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +77,19 @@ class Measurement:
         counts = tally.make_tally(self._place.notes / f"tally-{time.time_ns()}")
         started = [self._worker(slot, counts.path) for slot in range(workers)]
         held = _wait_at_gate(counts, started)
-        spent = cpu_seconds(each.pid for each in started)
-        began = counts.open_gate()
-        _wait_for(counts, jobs, started)
+        counts.open_gate()
+        mark = _wait_for(counts, jobs // 10, started)
+        end = _wait_for(counts, jobs, started)
         time.sleep(SETTLE)
-        after = self._place.probe.count()
-        spent = cpu_seconds(each.pid for each in started) - spent
-        took = max(each.last for each in counts.read()) - began
-        worked, asked = after.since(counted), counted.since(before)
-        # Jobs that were held had been claimed before: what is left are whole jobs.
-        whole = max(1, jobs - held)
+        worked = self._place.probe.count().since(counted)
+        asked = counted.since(before)
+        whole = max(1, jobs - mark.done)
         return {
             "jobs": jobs,
             "workers": workers,
             "held_at_gate": held,
-            "jobs_per_second": round(whole / took, 1),
-            "worker_cpu_us": round(spent / whole * 1e6, 1),
+            "jobs_per_second": round(whole / max(1e-6, end.last - mark.at), 1),
+            "worker_cpu_us": round((end.cpu - mark.cpu) / whole * 1e6, 1),
             "server_cpu_us": round((worked.cpu + asked.cpu) / jobs * 1e6, 1),
             "client_cpu_us": round(enqueued["cpu"] / jobs * 1e6, 1),
             "commands": round((worked.total + asked.total) / jobs, 2),
@@ -168,24 +170,43 @@ class Measurement:
         return self._processes.start(f"{self._peer.name} {role}", command, given)
 
 
-def _wait_at_gate(counts: tally.Tally, workers: list[Running]) -> int:
-    """Return how many jobs the workers hold, once each holds some, and they are no more."""
-    deadline, held, since = time.monotonic() + 60, 0, time.monotonic()
+@dataclass(frozen=True)
+class Mark:
+    """How far the workers were at one moment."""
+
+    at: float
+    done: int
+    cpu: float
+    last: float
+    """When the last job was done."""
+
+
+def _wait_at_gate(counts: tally.Tally, workers: list[Running]) -> list[int]:
+    """Return how many jobs each worker holds, once they become no more.
+
+    A worker may hold none, if others have fetched all there is.
+    """
+    deadline, held, since = time.monotonic() + GATE_LIMIT, [0], time.monotonic()
     while True:
-        now = counts.read()[: len(workers)]
-        if sum(each.held for each in now) != held:
-            held, since = sum(each.held for each in now), time.monotonic()
-        if all(each.held for each in now) and time.monotonic() - since > SETTLE:
+        now = [each.held for each in counts.read()[: len(workers)]]
+        if now != held:
+            held, since = now, time.monotonic()
+        if time.monotonic() - since > (SETTLE if all(held) else 10 * SETTLE) and any(held):
             return held
-        _check(workers, deadline, f"held {[each.held for each in now]} jobs at the gate")
-        time.sleep(0.02)
+        _check(workers, deadline, f"held {held} jobs at the gate")
+        time.sleep(LOOK_EACH)
 
 
-def _wait_for(counts: tally.Tally, jobs: int, workers: list[Running]) -> None:
+def _wait_for(counts: tally.Tally, jobs: int, workers: list[Running]) -> Mark:
     deadline = time.monotonic() + DRAIN_LIMIT
-    while (done := sum(each.done for each in counts.read())) < jobs:
+    while True:
+        read = counts.read()
+        now, done = time.time(), sum(each.done for each in read)
+        if done >= jobs:
+            spent = cpu_seconds(each.pid for each in workers)
+            return Mark(now, done, spent, max(each.last for each in read))
         _check(workers, deadline, f"did {done} of {jobs} jobs")
-        time.sleep(0.02)
+        time.sleep(LOOK_EACH)
 
 
 def _check(workers: list[Running], deadline: float, what: str) -> None:
@@ -215,7 +236,7 @@ def measure(place: Place, peer: Peer, jobs: int, *, quick: bool) -> dict[str, An
 
 def _share(peer: Peer, jobs: int) -> int:
     """Return how many jobs several workers drain: fewer for who takes seconds for a thousand."""
-    return jobs if peer is OURS else max(jobs // 4, min(jobs, 500))
+    return max(FEWEST, jobs if peer is OURS else jobs // 4)
 
 
 def main() -> int:

@@ -50,9 +50,9 @@ class Answers:
         """Return the answer, when it is here and its turn has come."""
         value = self._known.get(key)
         if value is None:
-            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-            self._waiting[key] = future
-            value = await future
+            future = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
+            # Whoever gives up waiting gives up for itself alone.
+            value = await asyncio.shield(future)
         self._asked[key] += 1
         try:
             await self._turn_of(key)

@@ -188,7 +188,9 @@ class RunPass:
         if self.runtime.left in done:
             return Ending(self.runtime.left.result())
         lefts = [left for future, left in watched.items() if future in done]
-        return Ending(lefts[0]) if lefts else Ending(Left.TIMED_OUT, self._timed_out())
+        if lefts and (lefts[0] is Left.CANCELLED or self._time_left()):
+            return Ending(lefts[0])
+        return Ending(Left.TIMED_OUT, self._timed_out())
 
     def _watch(self, wait: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         return self._services.start(wait, name="watch")

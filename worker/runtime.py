@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from loops.errors import ReplayDiverged, RunLeft
+from loops.errors import DuplicateName, ReplayDiverged, RunLeft
 from loops.events import Event, StreamEnd
 from loops.history import repair
 from loops.messages import Messages, ToolCall, ToolResult
 from loops.model import ModelPort, ModelRequest
-from loops.tools import Tool, unknown_tool_result
+from loops.tools import Tool, arguments_of, unknown_tool_result
 
 from .answers import Answers
 from .begin import Begun
@@ -67,6 +67,8 @@ class QueueRuntime:
         self._outbox = Outbox(begun.published)
         self._turns: dict[str, DurableTurn] = {}
         self._open: set[str] = set()
+        self._steps: set[str] = set()
+        self._has_diverged = False
         self._messages = Messages()
         self._base = len(begun.prefix)
         self._slots = 0
@@ -164,11 +166,13 @@ class QueueRuntime:
             if key.rpartition(".")[0] in unmet and call.get("again") != b"1":
                 told = orjson.loads(call["call"])
                 raise ReplayDiverged(
-                    f"the resumed loop asks {request.model!r} something new, although it has not "
-                    f"come to its earlier call of {told['name']!r} with {told['arguments']!r}, "
-                    "which must not happen twice; what decides a request has to come from the "
-                    "journal: context.now, context.random, context.step"
+                    f"the resumed loop asks {request.model!r} something new before its earlier call "
+                    f"of {told['name']!r} with {told['arguments']!r}, which must not happen twice; "
+                    "what decides a request comes from the journal: take it in context.step"
                 )
+        if unmet and not self._has_diverged:
+            self._has_diverged = True
+            self.say("run.retrying", {"reason": "diverged"})
 
     async def _leave(self, left: Left) -> None:
         """End the pass from within: wait until `drive` has closed the loop."""
@@ -209,9 +213,7 @@ class QueueRuntime:
         """Start the call as a job of its own, once, and return its one result."""
         if tool is None:
             return unknown_tool_result(call)
-        if overrides:
-            given = {**call.parsed(), **overrides}
-            call = replace(call, arguments=orjson.dumps(given).decode())
+        call = replace(call, arguments=arguments_of(call, overrides))
         if not call.key:
             name = f"x.{short_hash(call.name, call.arguments)}"
             call = replace(call, key=self._begun.journal.numbered(name))
@@ -251,17 +253,32 @@ class QueueRuntime:
             self.answers.arrive(call.key, answer[3])
 
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
-        """Return what the function gives; a resumed run does not call it again."""
+        """Return what the function gives, as JSON keeps it; a resumed run does not call it again.
+
+        Raises:
+            DuplicateName: When a step of this name is being taken already.
+        """
+        if name in self._steps:
+            raise DuplicateName(
+                f"a step named {name!r} is being taken already; give steps at one time their names"
+            )
+        self._steps.add(name)
+        try:
+            value: T = orjson.loads(await self._step(name, function))
+        finally:
+            self._steps.discard(name)
+        return value
+
+    async def _step(self, name: str, function: Callable[[], Awaitable[object]]) -> bytes:
         key = self._begun.journal.numbered(f"step:{name}")
         recorded = self._begun.journal.unit(key)
         if recorded is not None:
-            value: T = orjson.loads(recorded)
-            return value
-        value = await function()
+            return recorded
+        encoded = orjson.dumps(await function())
         self._outbox.put("step.finished", {"name": name})
         flush = self._take(with_messages=not self._open)
-        await self._writer.submit("record_unit", flush, key, orjson.dumps(value))
-        return value
+        await self._writer.submit("record_unit", flush, key, encoded)
+        return encoded
 
     # -- the end
 

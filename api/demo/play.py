@@ -126,7 +126,7 @@ def _check(report: dict[str, Any], folder: Path) -> Text:
     return Text.assemble(
         ("\nCount one yourself: ", "bold"),
         f"this prints {group['count']}\n",
-        f"  LC_ALL=C grep -rhE {expression} {place} | wc -l",
+        f"  LC_ALL=C grep -rIhE {expression} {place} | wc -l",
     )
 
 

@@ -61,8 +61,13 @@ def report_of(
     scans: list[Mapping[str, Any]],
     looks: list[Mapping[str, Any]],
     unread: Mapping[str, str],
+    *,
+    left_out: int = 0,
 ) -> dict[str, Any]:
-    """Return the report as JSON would have it; `unread` says why a file could not be read."""
+    """Return the report as JSON would have it.
+
+    `unread` says why a file could not be read, `left_out` how many were not even tried.
+    """
     groups = rank(scans, looks)
     shown, others = groups[:MOST_GROUPS], groups[MOST_GROUPS:]
     return {
@@ -73,6 +78,7 @@ def report_of(
         "groups": [_as_json(group) for group in shown],
         "others": {"groups": len(others), "lines": sum(group.count for group in others)},
         "unread": dict(unread),
+        "left_out": left_out,
     }
 
 
@@ -116,6 +122,10 @@ def headline(report: Mapping[str, Any]) -> str:
     errors = sum(group["count"] for group in groups) + others["lines"]
     kinds = _counted(len(groups) + others["groups"], "kind")
     read_in = f"{_counted(report['lines'], 'line')} of {_counted(report['files'], 'file')}"
+    if report["left_out"]:
+        read_in += f" ({_counted(report['left_out'], 'more file')} left out)"
+    if not groups:
+        return f"No errors in {read_in}"
     return f"{_counted(errors, 'error')} of {kinds} in {read_in}"
 
 

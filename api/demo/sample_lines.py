@@ -14,7 +14,7 @@ AGENTS = ("Mozilla/5.0 (X11; Linux x86_64)", "Mozilla/5.0 (iPhone)", "curl/8.5.0
 MODULES = ("shop.cart", "shop.orders", "shop.login", "shop.mail", "shop.stock")
 
 
-def nginx_access(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # one signature for all
+def nginx_access(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A request in nginx's combined format."""
     path = rng.choice(PATHS)
     if path in {"/cart", "/orders"}:
@@ -30,7 +30,7 @@ def nginx_access(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa
     )
 
 
-def nginx_error(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def nginx_error(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A line of nginx's error log."""
     head = f"{moment:%Y/%m/%d %H:%M:%S}"
     ids = f"{rng.randrange(20, 30)}#{rng.randrange(20, 30)}: *{rng.randrange(10_000, 999_999)}"
@@ -52,7 +52,7 @@ def nginx_error(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa:
     return f"{head} [warn] {ids} an upstream response is buffered to a temporary file, {tail}"
 
 
-def python(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def python(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """An entry of a Python service, sometimes with a traceback."""
     head = f"{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}"
     module, chance = rng.choice(MODULES), rng.random()
@@ -78,7 +78,7 @@ def python(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT0
     return f"{head} INFO [{module}] order {order} moved on in {rng.randrange(4, 220)} ms\n"
 
 
-def payments(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def payments(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A JSON object on a line, as structured loggers write it."""
     level, message = "info", f"payment {rng.randrange(10**7, 10**8)} accepted"
     chance = rng.random()
@@ -99,7 +99,7 @@ def payments(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FB
     return json.dumps(entry, separators=(",", ":")) + "\n"
 
 
-def java(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def java(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """An entry of a Java service, sometimes with a stack trace."""
     head = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
     thread, chance = f"[http-nio-8080-exec-{rng.randrange(1, 40)}]", rng.random()
@@ -122,7 +122,7 @@ def java(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001
     return f"{head} INFO  {thread} c.s.search.Query - {rng.randrange(0, 400)} hits in {took} ms\n"
 
 
-def jobs(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def jobs(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A line of `key=value` pairs."""
     head = f"time={moment:%Y-%m-%dT%H:%M:%SZ}"
     job, chance = f"job=j{rng.randrange(10**6, 10**7)}", rng.random()
@@ -134,7 +134,7 @@ def jobs(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001
     return f'{head} level=info {job} msg="{name} done" took={rng.randrange(20, 9000)}ms\n'
 
 
-def database(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def database(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A line of PostgreSQL in syslog's form."""
     head = f"{_syslog(moment)} db-{rng.choice((1, 2))} postgres[{rng.randrange(900, 9000)}]:"
     chance = rng.random()
@@ -148,7 +148,7 @@ def database(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FB
     return f"{head} LOG:  duration: {took}.{rng.randrange(1000):03d} ms  execute <unnamed>\n"
 
 
-def cache(rng: Random, moment: datetime, is_outage: bool) -> str:  # noqa: FBT001  # as above
+def cache(rng: Random, moment: datetime, *, is_outage: bool) -> str:
     """A line of a cache server and of its kernel, in syslog's form."""
     head = f"{_syslog(moment)} cache-{rng.choice((1, 2))}"
     chance = rng.random()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 from .sample_lines import cache, database, java, jobs, nginx_access, nginx_error, payments, python
 
@@ -21,7 +21,13 @@ OUTAGE = (DAY + timedelta(hours=3, minutes=12), DAY + timedelta(hours=3, minutes
 
 SEED = 20260314
 
-Line = Callable[[Random, datetime, bool], str]
+
+class Line(Protocol):
+    """Makes one entry of a log, which may have several lines."""
+
+    def __call__(self, rng: Random, moment: datetime, *, is_outage: bool) -> str:
+        """Return the entry for a moment, in an outage or not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +36,6 @@ class Sample:
 
     name: str
     line: Line
-    """Makes one entry (which may have several lines) for a moment, in an outage or not."""
     entries: int
 
 
@@ -67,7 +72,8 @@ def _write(path: Path, sample: Sample) -> None:
     rng = Random(f"{SEED}/{sample.name}")  # noqa: S311  # the same logs each time, not secrets
     path.parent.mkdir(parents=True, exist_ok=True)
     entries = (
-        sample.line(rng, moment, OUTAGE[0] <= moment < OUTAGE[1]) for moment in _day(rng, sample)
+        sample.line(rng, moment, is_outage=OUTAGE[0] <= moment < OUTAGE[1])
+        for moment in _day(rng, sample)
     )
     path.write_text("".join(entries), encoding="utf-8", newline="\n")
     end = (DAY + timedelta(days=1)).timestamp()

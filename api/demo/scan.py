@@ -95,11 +95,17 @@ def count_matches(path: Path, expressions: list[str], progress: Progress) -> lis
 
 
 def lines_of(path: Path, progress: Progress) -> Iterator[bytes]:
-    """Yield the lines without their ends, and tell each 2,000 lines how far it is."""
+    """Yield the lines without their ends, and tell each 2,000 lines how far it is.
+
+    Raises:
+        ValueError: When the file turns out to be no text.
+    """
     size, place = max(path.stat().st_size, 1), 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             place += len(line)
+            if b"\0" in line:
+                raise ValueError(f"{path.name!r} is no text: line {number} has a byte of zero")
             if number % 2_000 == 0:
                 progress(number, min(place / size, 1.0))
             yield line.removesuffix(b"\n")

@@ -81,6 +81,9 @@ def draw_report(report: Mapping[str, Any]) -> Group:
     """Return the report as a table, as wide as the terminal."""
     groups: list[Mapping[str, Any]] = report["groups"]
     head = Text(headline(report), style="bold")
+    unread = [Text(f"could not read {name}: {why}") for name, why in report["unread"].items()]
+    if not groups:
+        return Group(head, *unread)
     table = Table(box=None, padding=(0, 1, 0, 0), expand=True, header_style="dim")
     table.add_column("errors", justify="right", no_wrap=True)
     table.add_column("kind", ratio=1, no_wrap=True, overflow="ellipsis")
@@ -93,7 +96,6 @@ def draw_report(report: Mapping[str, Any]) -> Group:
         table.add_row(
             f"{group['count']:,}", Text(group["title"]), first, last, str(len(group["files"]))
         )
-    unread = [Text(f"could not read {name}: {why}") for name, why in report["unread"].items()]
     return Group(head, Text(), table, *unread)
 
 
@@ -109,7 +111,7 @@ def _workers(story: Story) -> Text:
     for pid in story.pids:
         count = sum(call.pid == pid for call in story.calls.values())
         line.append(f"worker {pid}: ", _colour(pid, story.pids))
-        line.append(f"{count} calls   ")
+        line.append(f"{count} call{'' if count == 1 else 's'}   ")
     return line
 
 

@@ -25,6 +25,9 @@ from .scan import MOST_KINDS, Kind, count_matches, scan
 AT_ONCE = 60
 """How many files are read by one turn's calls."""
 
+MOST_FILES = 1_000
+"""How many files are read at all; the report says how many were left out."""
+
 LARGEST_RESULT = 150_000
 """Bytes of one scan's result; rarer kinds that do not fit are counted as unlisted."""
 
@@ -33,16 +36,16 @@ PROGRESS_EACH = timedelta(milliseconds=100)
 
 @ai.tool(read_only=True)
 def list_files(path: str) -> dict[str, Any]:
-    """List the log files in a folder and its subfolders, hidden and binary ones left out."""
+    """List the text files in a folder and its subfolders, as `grep -rI` would find them."""
     folder = Path(path).expanduser()
     if not folder.is_dir():
         raise NotADirectoryError(f"{path!r} is not a folder")
-    files = [
+    files = sorted(file for file in _files(folder) if _is_text(file))
+    listed = [
         {"file": file.relative_to(folder).as_posix(), "bytes": file.stat().st_size}
-        for file in sorted(_files(folder))
-        if _is_text(file)
+        for file in files[:MOST_FILES]
     ]
-    return {"path": path, "files": files}
+    return {"path": path, "files": listed, "left_out": len(files) - len(listed)}
 
 
 @ai.tool(read_only=True)
@@ -115,7 +118,8 @@ def _conclusion(talk: Conversation, folder: str) -> str:
         str(result.arguments["file"]): str(result.content) for result in scans if result.is_error
     }
     read = [result.content for result in scans if not result.is_error]
-    return write(report_of(folder, read, looks, unread))
+    left_out: int = talk.results("list_files")[0].content["left_out"]
+    return write(report_of(folder, read, looks, unread, left_out=left_out))
 
 
 def _folder(question: str) -> str:
@@ -126,8 +130,7 @@ def _folder(question: str) -> str:
 
 def _files(folder: Path) -> Iterator[Path]:
     for file in folder.rglob("*"):
-        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-        if not is_hidden and not file.is_symlink() and file.is_file():
+        if not file.is_symlink() and file.is_file():
             yield file
 
 

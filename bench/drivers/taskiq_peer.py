@@ -14,19 +14,21 @@ LOOK_EACH = 0.005
 def _broker() -> Any:
     results: Any = RedisAsyncResultBackend(client.url(), result_ex_time=60)
     if os.environ.get("BENCH_KIND") == "stream":
-        return RedisStreamBroker(client.url(), consumer_id="0").with_result_backend(results)
-    return ListQueueBroker(client.url()).with_result_backend(results)
+        stream: Any = RedisStreamBroker(client.url(), consumer_id="0", socket_timeout=None)
+        return stream.with_result_backend(results)
+    # A read that blocks may take longer than redis-py's limit of 5 seconds.
+    return ListQueueBroker(client.url(), socket_timeout=None).with_result_backend(results)
 
 
 broker = _broker()
 
 
-@broker.task
+@broker.task(task_name="drained")
 async def drained() -> None:
     await tally.work()
 
 
-@broker.task
+@broker.task(task_name="answer")
 async def answer() -> int:
     return 1
 

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from pydantic import SecretStr
+from starlette.types import ASGIApp
 
 import loops as ai
-from api.app import create_app
+from api.app import Api, create_app
 from api.desk import Office
 from api.server import ApiServer, configured, listen
 from loops.app import App
@@ -41,34 +41,40 @@ async def resources(settings: Settings) -> AsyncIterator[Resources]:
 
 
 @asynccontextmanager
-async def lived(app: FastAPI) -> AsyncGenerator[FastAPI]:
+async def lived(app: Api) -> AsyncGenerator[Api]:
     """An application between its start and its end."""
-    async with app.router.lifespan_context(app):
+    async with app.server.router.lifespan_context(app.server):
         yield app
 
 
 @pytest.fixture
-async def app(settings: Settings) -> AsyncIterator[FastAPI]:
+async def app(settings: Settings) -> AsyncIterator[Api]:
     """An API without keys, alive."""
     async with lived(create_app(settings, app=AGENTS)) as app:
         yield app
 
 
 @pytest.fixture
-def office(app: FastAPI) -> Office:
+def office(app: Api) -> Office:
     """What the API's requests share."""
-    office: Office = app.state.office
-    return office
+    return app.office
 
 
-def client_of(app: FastAPI, **headers: str) -> httpx.AsyncClient:
+def client_of(app: Api, **headers: str) -> httpx.AsyncClient:
     """A client that calls the application without a network."""
     transport = httpx.ASGITransport(app)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
 
 
+async def asked(app: ASGIApp, path: str) -> httpx.Response:
+    """The answer of an application that may fail while it gives it."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.get(path)
+
+
 @pytest.fixture
-async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def client(app: Api) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the API without keys."""
     async with client_of(app) as client:
         yield client
@@ -77,9 +83,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 class Live:
     """A server in this process."""
 
-    def __init__(
-        self, server: ApiServer, app: FastAPI, port: int, done: asyncio.Task[None]
-    ) -> None:
+    def __init__(self, server: ApiServer, app: Api, port: int, done: asyncio.Task[None]) -> None:
         self.server = server
         self.app = app
         self.port = port
@@ -91,8 +95,7 @@ class Live:
 
     @property
     def office(self) -> Office:
-        office: Office = self.app.state.office
-        return office
+        return self.app.office
 
     async def stop(self) -> None:
         self.server.should_exit = True
@@ -100,7 +103,7 @@ class Live:
 
 
 @asynccontextmanager
-async def served(app: FastAPI) -> AsyncGenerator[Live]:
+async def served(app: Api) -> AsyncGenerator[Live]:
     """The application behind a real server on a free port."""
     owner = Owner()
     with listen("127.0.0.1", 0) as listener:

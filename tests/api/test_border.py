@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from pydantic import SecretStr
 from starlette.routing import Route
 
-from api.app import ROUTERS, STREAMS, create_app
+from api.app import ROUTERS, STREAMS, Api, create_app
 from tests.api.author import Author, begin, text
 from tests.api.conftest import AGENTS, client_of, lived
 from worker.resources import Resources
@@ -21,7 +20,7 @@ PAGE = "https://app.example.com"
 
 
 @pytest.fixture
-async def locked(redis_url: str) -> AsyncIterator[FastAPI]:
+async def locked(redis_url: str) -> AsyncIterator[Api]:
     """An API with the keys of two tenants, and one page that may call it."""
     url = SecretStr(redis_url)
     settings = Settings(redis_url=url, namespace="t", api_keys=KEYS, cors_origins=(PAGE,))
@@ -30,7 +29,7 @@ async def locked(redis_url: str) -> AsyncIterator[FastAPI]:
 
 
 @pytest.fixture
-async def stranger(locked: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def stranger(locked: Api) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(locked) as client:
         yield client
 
@@ -76,7 +75,7 @@ REFUSED: dict[str, dict[str, str | bytes]] = {
 
 @pytest.mark.parametrize("shown", REFUSED.values(), ids=REFUSED.keys())
 async def test_no_route_answers_without_a_known_key(
-    locked: FastAPI, acme: Author, shown: dict[str, str | bytes]
+    locked: Api, acme: Author, shown: dict[str, str | bytes]
 ) -> None:
     bodies = set[bytes]()
     async with client_of(locked) as client:
@@ -121,7 +120,7 @@ async def test_a_key_in_the_address_is_refused(stranger: httpx.AsyncClient, acme
 
 @pytest.mark.parametrize("style", ALPHA)
 async def test_what_is_anothers_is_answered_as_what_is_not_there(
-    locked: FastAPI, acme: Author, style: str
+    locked: Api, acme: Author, style: str
 ) -> None:
     beta = {name: value.replace("alpha", "beta") for name, value in ALPHA[style].items()}
     content = {"Content-Type": "application/json"}
@@ -277,7 +276,7 @@ async def test_without_keys_this_machine_alone_is_served(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
-async def test_without_keys_another_machine_is_not_served(app: FastAPI) -> None:
+async def test_without_keys_another_machine_is_not_served(app: Api) -> None:
     transport = httpx.ASGITransport(app, client=("192.0.2.7", 4000))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         assert (await client.get("/v1/runs")).status_code == 403

@@ -133,9 +133,9 @@ async def test_a_cursor_ahead_of_a_live_run_is_a_gap_and_a_snapshot(
 ) -> None:
     page = (await client.get(path(author, "?after=9"))).json()
 
-    assert [each["type"] for each in page["events"][:2]] == ["stream.gap", "state.snapshot"]
-    assert page["events"][0]["data"] == {"from": 4, "to": 9}
-    assert [each["seq"] for each in page["events"][2:]] == [1, 2, 3]
+    gap, snapshot = page["events"]
+    assert (gap["type"], gap["data"]) == ("stream.gap", {"from": 4, "to": 9})
+    assert (snapshot["type"], snapshot["data"]["last_seq"]) == ("state.snapshot", 3)
     assert page["next"] == 3
 
 
@@ -284,10 +284,10 @@ async def test_a_reader_that_leaves_is_forgotten_and_the_run_goes_on(
     author = await begin(resources)
     async with Raw(live.port, path(author), "Accept: text/event-stream") as raw:
         await raw.piece()
-        assert live.office.hub.followers == 1
+        assert len(live.office.hub.followers) == 1
 
     await wait_until(
-        lambda: live.office.hub.followers == 0, timedelta(seconds=2), "the reader to go"
+        lambda: len(live.office.hub.followers) == 0, timedelta(seconds=2), "the reader to go"
     )
     await author.append(text("a"))
     assert (await resources.runs.load("default", author.run_id)).status == "queued"

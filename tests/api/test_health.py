@@ -5,7 +5,7 @@ from datetime import timedelta
 import httpx
 import orjson
 
-from api.app import drain
+from api.app import Api
 from api.desk import Office
 from tests.api.author import begin
 from tests.api.conftest import AGENTS
@@ -118,14 +118,14 @@ async def test_figures_are_lines_that_prometheus_reads(
     assert values["loopmill_stream_bytes_total"] > 100
 
 
-async def test_draining_an_application_ends_its_streams(
-    client: httpx.AsyncClient, office: Office, resources: Resources
+async def test_draining_an_application_lets_nobody_follow_any_more(
+    client: httpx.AsyncClient, app: Api, resources: Resources
 ) -> None:
-    from_now_on = await begin(resources)
-    assert office.hub.is_open
+    author = await begin(resources)
+    path, headers = f"/v1/runs/{author.run_id}/events", {"Accept": "text/event-stream"}
 
-    drain(client._transport.app)  # type: ignore[attr-defined] # httpx names no way to ask for it
+    app.drain()
 
-    headers = {"Accept": "text/event-stream"}
-    answer = await client.get(f"/v1/runs/{from_now_on.run_id}/events", headers=headers)
-    assert answer.status_code == 503
+    answer = await client.get(path, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
+    assert (await client.get(path)).status_code == 503

@@ -6,11 +6,14 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from api.app import create_app
 from api.limits import BODY_LIMIT
-from tests.api.conftest import Live
+from tests.api.conftest import AGENTS, Live, served
 from tests.api.raw import Raw
 from tests.api.test_limits import HOSTILE
+from worker.settings import Settings
 
 JSON = {"Content-Type": "application/json"}
 POSTS = ["/v1/runs", "/v1/sessions"]
@@ -54,6 +57,12 @@ async def test_a_body_past_the_limit_is_413_without_reading_the_rest(live: Live)
         assert raw.headers["connection"] == "close"
 
 
+async def test_a_header_as_long_as_a_book_is_refused(live: Live) -> None:
+    cursor = "9" * 1_000_000
+    async with Raw(live.port, "/v1/runs/run_1/events", f"Last-Event-ID: {cursor}") as raw:
+        assert raw.status == 400
+
+
 async def test_a_body_without_a_length_is_cut_off_at_the_limit(live: Live) -> None:
     sent = 0
 
@@ -72,6 +81,16 @@ async def test_a_body_without_a_length_is_cut_off_at_the_limit(live: Live) -> No
 
     assert statuses in ([], [413])
     assert BODY_LIMIT < sent * 65536 < BODY_LIMIT * 3
+
+
+async def test_a_stranger_is_refused_before_its_body_is_read(redis_url: str) -> None:
+    settings = Settings(redis_url=SecretStr(redis_url), api_keys=(SecretStr("key"),))
+    headers = (f"Content-Length: {BODY_LIMIT}", "Content-Type: application/json")
+    async with (
+        served(create_app(settings, app=AGENTS)) as live,
+        Raw(live.port, "/v1/runs", *headers, method="POST") as raw,
+    ):
+        assert raw.status == 401
 
 
 HEADS = [

@@ -18,6 +18,7 @@ from tests.api.author import event, text
 from tests.api.fake_log import FakeLog
 from tests.waiting import wait_until
 from worker.keys import Keys
+from worker.snapshot import empty_state, fold_events
 
 SOON = timedelta(seconds=3)
 AT_ONCE = timedelta(milliseconds=300)
@@ -155,7 +156,7 @@ async def test_all_followers_of_a_run_share_what_is_rendered(calm: Hub, log: Fak
         (first,), (second,) = await one.next(SOON) or [], await other.next(SOON) or []
 
     assert first.sse is second.sse
-    assert calm.channels == 1
+    assert len(calm.followed) == 1
 
 
 async def test_a_slow_follower_is_sent_back_to_the_log(hub: Hub, log: FakeLog) -> None:
@@ -202,14 +203,32 @@ async def test_a_head_that_is_cut_while_it_is_read_is_told_too(hub: Hub, log: Fa
 async def test_a_cursor_ahead_of_a_live_log_is_a_gap_and_a_snapshot(
     calm: Hub, log: FakeLog
 ) -> None:
-    await log.append(RUN, text("a"))
+    await log.append(RUN, text("so far"))
 
     async with calm.follow(source(), after=9) as follower:
-        gap, snapshot, *events = await take(follower, 4)
+        gap, snapshot = await take(follower, 2)
+        await log.append(RUN, text("next"))
+        (event_,) = await take(follower, 1)
 
-    assert content(gap) == {"from": 3, "to": 9}
-    assert (snapshot.type, content(snapshot)["last_seq"]) == ("state.snapshot", 0)
-    assert seqs(events) == [1, 2]
+    assert (gap.type, gap.position, content(gap)) == ("stream.gap", b"2", {"from": 3, "to": 9})
+    assert (snapshot.type, content(snapshot)["last_seq"]) == ("state.snapshot", 2)
+    assert b"so far" in snapshot.line
+    assert event_.seq == 3
+
+
+async def test_a_snapshot_for_a_cursor_ahead_goes_on_from_the_one_that_is_stored(
+    calm: Hub, log: FakeLog
+) -> None:
+    await log.append(RUN, text("cut "))
+    await log.append(RUN, text("kept"))
+    stored = fold_events(empty_state(), await log.read(RUN, limit=2))
+    await log.cut(RUN, stored.pop("seq"), stored)
+
+    async with calm.follow(source(), after=9) as follower:
+        _, snapshot = await take(follower, 2)
+
+    assert content(snapshot)["last_seq"] == 3
+    assert b"cut kept" in snapshot.line
 
 
 async def test_a_log_that_lost_its_end_starts_its_followers_over(hub: Hub, log: FakeLog) -> None:
@@ -219,13 +238,14 @@ async def test_a_log_that_lost_its_end_starts_its_followers_over(hub: Hub, log: 
         await take(follower, 2)
 
         log.lose(RUN, 1)
-        gap, _, *events = await take(follower, 4)
+        gap, snapshot = await take(follower, 2)
 
         await log.append(RUN, text("instead"))
         (new,) = await take(follower, 1)
 
     assert content(gap) == {"from": 3, "to": 3}
-    assert seqs(events) == [1, 2]
+    assert content(snapshot)["last_seq"] == 2
+    assert b"lost" not in snapshot.line
     assert (new.seq, content(new)["text"]) == (3, "instead")
 
 
@@ -269,7 +289,7 @@ async def test_a_settled_run_is_read_without_a_subscription(hub: Hub, log: FakeL
         frames = await take(follower, 3)
 
     assert seqs(frames) == [1, 2, 3]
-    assert hub.channels == 0
+    assert len(hub.followed) == 0
 
 
 async def test_reading_a_live_run_waits_for_nothing(hub: Hub, log: FakeLog) -> None:
@@ -308,7 +328,7 @@ async def test_an_unknown_run_cannot_be_followed(hub: Hub) -> None:
         async with hub.follow(source("run_2"), after=0):
             pass
 
-    assert hub.followers == 0
+    assert len(hub.followers) == 0
 
 
 async def test_a_follower_that_comes_while_redis_is_away_is_told_in_time(log: FakeLog) -> None:
@@ -320,7 +340,7 @@ async def test_a_follower_that_comes_while_redis_is_away_is_told_in_time(log: Fa
             async with hub.follow(source(), after=0):
                 pass
 
-        assert hub.followers == 0
+        assert len(hub.followers) == 0
 
 
 async def test_a_follower_outlives_an_outage(hub: Hub, log: FakeLog) -> None:
@@ -359,16 +379,16 @@ async def test_a_hub_that_stops_ends_all_followers_at_once(hub: Hub, log: FakeLo
 
 async def test_a_run_that_nobody_follows_any_more_is_dropped(hub: Hub, log: FakeLog) -> None:
     async with hub.follow(source(), after=1):
-        assert hub.channels == 1
+        assert len(hub.followed) == 1
 
-    await wait_until(lambda: hub.channels == 0, for_="the channel to be dropped")
+    await wait_until(lambda: len(hub.followed) == 0, for_="the channel to be dropped")
     assert await log.client.pubsub_channels() == []
 
 
 async def test_a_run_that_was_dropped_can_be_followed_again(hub: Hub, log: FakeLog) -> None:
     async with hub.follow(source(), after=1):
         pass
-    await wait_until(lambda: hub.channels == 0, for_="the channel to be dropped")
+    await wait_until(lambda: len(hub.followed) == 0, for_="the channel to be dropped")
 
     async with hub.follow(source(), after=1) as follower:
         await log.append(RUN, text("a"))

@@ -117,7 +117,7 @@ async def test_a_new_reader_is_503_in_time_and_an_old_one_stays(
 
         async with Raw(live.port, path, accept) as new:
             assert new.status == 503
-        assert live.office.hub.followers == 1
+        assert len(live.office.hub.followers) == 1
 
 
 async def test_readiness_turns_red_and_green_again(

@@ -227,7 +227,7 @@ async def test_a_result_does_not_outwait_a_server_that_stops(
 ) -> None:
     owner = Owner()
     waiting = owner.start(web.get(f"/v1/runs/{author.run_id}/result?wait=60"), name="result")
-    await wait_until(lambda: live.office.hub.followers == 1)
+    await wait_until(lambda: len(live.office.hub.followers) == 1)
 
     await live.stop()
 

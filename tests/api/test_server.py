@@ -2,9 +2,11 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -12,11 +14,13 @@ import pytest
 from pydantic import SecretStr
 
 from api.server import check_address, listen
+from api.tail import LIMIT
 from loops.errors import SetupError
 from loops.tasks import Owner
 from tests.api.author import Author, begin, text
 from tests.api.conftest import Live
 from tests.api.raw import Raw
+from tests.api.reading import read
 from tests.waiting import wait_until
 from worker.resources import Resources
 from worker.settings import Settings
@@ -35,7 +39,7 @@ async def test_open_streams_end_when_the_server_stops(live: Live, resources: Res
     for reader in readers:
         await reader.__aenter__()
     busy = owner.start(_write_on(authors[0]), name="author")
-    await wait_until(lambda: live.office.hub.followers == 20)
+    await wait_until(lambda: len(live.office.hub.followers) == 20)
 
     began = time.monotonic()
     await live.stop()
@@ -66,6 +70,27 @@ async def test_a_reader_that_reads_nothing_does_not_hold_up_the_server(
         await live.stop()
 
         assert time.monotonic() - began < 4
+
+
+async def test_slow_readers_cost_no_memory_and_miss_nothing(
+    live: Live, resources: Resources
+) -> None:
+    author = await begin(resources)
+    path = f"/v1/runs/{author.run_id}/events"
+    async with AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(Raw(live.port, path, SSE)) for _ in range(20)]
+        quick = await stack.enter_async_context(Raw(live.port, path, SSE))
+        for _ in range(60):
+            await author.append(text("x" * 100_000))
+        await author.settle()
+        await quick.rest()
+
+        kept = [channel.tail.size for channel in live.office.hub.followed]
+        bodies = [await reader.rest() for reader in slow]
+
+    assert sum(kept) <= LIMIT + 100_000
+    expected = [str(seq) for seq in range(1, 63)]
+    assert [[p for _, _, p in read(body).events] for body in bodies] == [expected] * 20
 
 
 PROGRAM = """
@@ -115,6 +140,18 @@ def test_strangers_are_not_served_without_keys(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_this_machine_is_served_without_keys(host: str) -> None:
     check_address(Settings(), host)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")
+def test_a_connection_whose_reader_vanished_does_not_stay_for_ever() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            connection, _ = listener.accept()
+            with connection:
+                limit = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+
+    assert 0 < limit <= 60_000
 
 
 def test_an_address_that_is_taken_is_an_error() -> None:

@@ -75,3 +75,42 @@ def test_rarer_kinds_are_counted_and_not_shown() -> None:
 def test_a_text_without_a_report_has_none() -> None:
     assert read("I could not list the files") is None
     assert read("```json\n{") is None
+
+
+def test_a_report_reads_like_this() -> None:
+    time = "2026-03-14T03:12:00"
+    scans = [
+        found("a.log", kind("x", 2, time), kind("y", 1)),
+        *(found(f"{name}.log", kind("x", 1, time)) for name in "bcde"),
+    ]
+
+    text = write(report_of("/logs", scans, [], {})).partition("\n\n```json")[0]
+
+    assert text.splitlines() == [
+        "Triage of /logs: 7 errors of 2 kinds in 50 lines of 5 files.",
+        "",
+        "1. 6 × X",
+        f"   {time} to {time} in a.log 2, b.log 1, c.log 1 and 2 more files",
+        "   grep -E x",
+        "   x in line",
+        "",
+        "2. 1 × Y",
+        "   in a.log 1",
+        "   grep -E y",
+        "   y in line",
+    ]
+
+
+def test_of_second_looks_the_busiest_minute_is_told() -> None:
+    quiet, busy = ({"minute": f"2026-03-14T03:1{n}", "count": n} for n in (1, 2))
+    time = "2026-03-14T03:12:00"
+
+    (group,) = rank(
+        [],
+        [
+            found("a", kind("x", 3, time, busiest=busy)),
+            found("b", kind("x", 3, time, busiest=quiet)),
+        ],
+    )
+
+    assert group.busiest == {**busy, "file": "a"}

@@ -113,3 +113,11 @@ def test_a_report_is_a_table() -> None:
     assert lines[0] == "1,234 errors of 1 kind in 2,000 lines of 1 file"
     assert lines[3].split() == ["1,234", "[bold]x[/]", "03:12:00", "04:00:00", "1"]
     assert lines[4] == "could not read b.log: gone"
+
+
+def test_a_report_without_errors_has_no_table() -> None:
+    found = {"file": "a", "lines": 2, "bytes": 1, "kinds": [], "unlisted": 0}
+
+    lines = shown(draw_report(report_of("/logs", [found], [], {})), 80)
+
+    assert [line for line in lines if line.strip()] == ["No errors in 2 lines of 1 file"]

@@ -92,3 +92,26 @@ def test_arguments_and_values_of_any_shape_are_survived() -> None:
     )
 
     assert [(call.label, call.lines) for call in story.calls.values()] == [("", 0), ("", 0)]
+
+
+def test_a_story_that_has_not_begun_is_empty() -> None:
+    story = Story()
+
+    assert (story.status, story.turn, story.attempt, story.events) == ("queued", 0, 1, 0)
+    assert (story.text, story.pids, story.tool_jobs, story.length) == ("", [], 0, timedelta(0))
+
+
+def test_turns_and_attempts_are_counted_as_the_events_say() -> None:
+    turn = Seen("turn.started", {"model": "m"}, "1", attempt=2, turn=3)
+    nameless = Seen("turn.started", {"model": "m"}, "2", attempt=1)
+
+    assert (tell(Story(), turn).turn, tell(Story(), turn).attempt) == (3, 2)
+    assert (tell(tell(Story(), turn), nameless).turn, tell(Story(), nameless).turn) == (4, 1)
+    assert tell(tell(Story(), turn), nameless).attempt == 2
+
+
+def test_a_call_that_begins_again_begins_at_nothing() -> None:
+    progress = ("tool.progress", {"call": "a", "value": {"lines": 40, "part": 0.5}})
+
+    assert story_of(CALL).calls["a"].part == 0.0
+    assert story_of(CALL, STARTED, progress, STARTED).calls["a"].part == 0.0

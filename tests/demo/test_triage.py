@@ -8,7 +8,7 @@ import pytest
 
 import loops as ai
 from api.demo.report import read
-from api.demo.triage import AT_ONCE, inspect_log, list_files, make_app, reply, scan_log
+from api.demo.triage import AT_ONCE, MOST_FILES, inspect_log, list_files, make_app, reply, scan_log
 from loops.providers.scripted import Called
 from tests.demo.grep import grep_count
 
@@ -140,7 +140,8 @@ async def _history_with_a_file_gone(folder: Path) -> list[dict[str, Any]]:
 
 def listing(names: Iterable[str]) -> list[dict[str, Any]]:
     """A conversation in which the files of /logs were listed."""
-    content = json.dumps({"path": "/logs", "files": [{"file": name} for name in names]})
+    files = [{"file": name} for name in names]
+    content = json.dumps({"path": "/logs", "files": files, "left_out": 0})
     call = {"type": "tool_use", "id": "call_0", "name": "list_files", "input": {"path": "/logs"}}
     result = {"type": "tool_result", "tool_use_id": "call_0", "content": content}
     return [
@@ -162,9 +163,7 @@ def test_a_new_question_in_a_session_is_answered_anew() -> None:
     assert calls_in(history) == [("list_files", {"path": "/other"})]
 
 
-def test_hidden_and_binary_files_and_links_are_not_listed(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "log").write_text("ERROR\n")
+def test_binary_files_and_links_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.log").write_text("ERROR\n")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\0\0")
@@ -199,3 +198,22 @@ async def test_a_file_with_very_many_kinds_is_looked_at_twice(tmp_path: Path) ->
     top = report["groups"][0]
     assert top["files"] == {"few.log": 3, "many.log": 2}
     assert top["count"] == grep_count(top["expression"], *files_in(tmp_path))
+
+
+async def test_a_file_that_turns_out_to_be_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "late.log").write_bytes(b"ERROR one\n" * 2_000 + b"\0 binary\n")
+
+    report = report_in(await triaged(tmp_path))
+
+    assert report["groups"] == []
+    assert "'late.log' is no text: line 2001" in report["unread"]["late.log"]
+
+
+async def test_of_a_huge_folder_some_files_are_left_out_and_that_is_said(tmp_path: Path) -> None:
+    for number in range(MOST_FILES + 7):
+        (tmp_path / f"{number:04}.log").write_bytes(b"ERROR one\n")
+
+    outcome = await triaged(tmp_path)
+
+    assert (report_in(outcome)["files"], report_in(outcome)["left_out"]) == (MOST_FILES, 7)
+    assert "of 1,000 files (7 more files left out)" in outcome.output

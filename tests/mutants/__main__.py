@@ -81,7 +81,7 @@ def _passes(copy: Path, tests: str) -> bool:
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=60, check=False
+            command, cwd=copy, env=environment, capture_output=True, timeout=30, check=False
         )
     except subprocess.TimeoutExpired:
         return False

@@ -137,6 +137,18 @@ async def test_a_wait_that_was_given_up_harms_nobody(owner: Owner):
     assert await answers.wait("a") == b"1"
 
 
+async def test_two_who_wait_for_one_answer_both_have_it(owner: Owner):
+    answers = Answers([])
+    waits = [owner.start(answers.wait("a"), name="waits") for _ in range(3)]
+    await wait_until(lambda: answers.waiting == ["a"])
+    waits[0].cancel()
+    await asyncio.wait([waits[0]])
+
+    answers.arrive("a", b"1")
+
+    assert [await wait for wait in waits[1:]] == [b"1", b"1"]
+
+
 async def test_the_result_of_a_call_can_be_looked_up_without_waiting():
     answers = Answers([])
     result = ToolResult("a", "call_0", "mail", {"sent": True})

@@ -41,12 +41,12 @@ def test_an_error_comes_back_of_its_own_class_with_all_it_carried(error: Provide
     assert encode_error(again) == stored == encode_error(error)
 
 
-class Novel(ProviderError):
+class NovelError(ProviderError):
     """A class that only a newer worker has."""
 
 
 def test_an_error_that_is_not_known_here_is_the_roots():
-    stored = encode_error(Novel("new", retryable=True, status=418))
+    stored = encode_error(NovelError("new", retryable=True, status=418))
 
     again = decode_error(stored)
 

@@ -1,11 +1,11 @@
 """Cancelling runs, on fakeredis and on the real server: settled here, or told to stop."""
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from loops.errors import AlreadySettled
+from loops.tasks import Owner
 from tests.waiting import wait_until
 from tests.worker.passes import TENANT, Hands
 from worker.begin import NotBegun
@@ -148,13 +148,9 @@ async def test_a_session_goes_to_its_runs_in_the_order_in_which_they_came(hands:
 async def test_of_two_ends_at_once_the_first_one_counts(hands: Hands):
     place = await hands.submit()
 
-    answers = await asyncio.gather(  # noqa: TID251 - two callers at once are the point
-        *(hands.resources.runs.cancel(TENANT, place.run_id) for _ in range(2)),
-        return_exceptions=True,
-    )
+    owner, runs = Owner(), hands.resources.runs
+    asked = [owner.start(runs.cancel(TENANT, place.run_id), name="cancel") for _ in range(2)]
+    await owner.join()
 
-    assert sorted(type(answer).__name__ for answer in answers) == [
-        "AlreadySettled",
-        "CancelReceipt",
-    ]
+    assert [type(each.exception()) for each in asked] == [type(None), AlreadySettled]
     assert await hands.types(place) == ["run.queued", "run.cancelled"]

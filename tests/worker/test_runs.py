@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 from time import time
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ def hands(any_link: Link) -> Hands:
     return Hands(any_link)
 
 
-def new(**told: object) -> NewRun:
-    return NewRun("triage", [USER], **told)  # type: ignore[arg-type] - fields by name
+def new(**told: Any) -> NewRun:
+    return NewRun("triage", [USER], **told)
 
 
 async def test_an_accepted_run_is_on_record_in_the_log_and_in_the_queue(hands: Hands):

@@ -1,0 +1,150 @@
+"""The runtime of a durable run: steps, calls, answers that are late or lost, long logs."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import loops as ai
+from loops.messages import ToolCall
+from loops.providers.scripted import call, in_turn, scripted, text, until
+from tests.waiting import wait_until
+from tests.worker.driving import milling
+from tests.worker.worlds import Loop, World, resumed
+from worker.link import Link
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_step_is_taken_once(link: Link, world: World):
+    taken = itertools.count(1)
+
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        async def pay() -> dict[str, Any]:
+            return {"receipt": next(taken)}
+
+        first = await context.step("pay", pay)
+        second = await context.step("pay", pay)
+        yield f"{first['receipt']} {second['receipt']}"
+        await world.open.wait()
+
+    async with milling(link, {"agent": loop}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "text.delta")
+
+        ended = await resumed(mill, place, world)
+
+    assert (ended.run.output, next(taken)) == ("1 2", 3)
+    assert ended.of("step.finished") == [{"name": "pay"}] * 2
+    assert len(ended.of("text.delta")) == 1
+
+
+async def test_a_step_gives_the_same_the_first_time_as_later(link: Link, world: World):
+    seen: list[Any] = []
+
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        async def pair() -> tuple[int, int]:
+            return (1, 2)
+
+        seen.append(await context.step("pair", pair))
+        yield "taken"
+        await world.open.wait()
+
+    async with milling(link, {"agent": loop}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "text.delta")
+        await resumed(mill, place, world)
+
+    assert seen == [[1, 2], [1, 2]]
+
+
+async def test_two_steps_of_one_name_at_one_time_fail_the_run(link: Link):
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        async def slow() -> int:
+            await asyncio.sleep(0)
+            return 1
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(context.step("same", slow))
+        yield "never"
+
+    async with milling(link, {"agent": loop}) as mill:
+        ended = await mill.through()
+
+    assert ended.run.error is not None
+    assert "DuplicateName" in ended.run.error.message
+    assert "'same'" in ended.run.error.message
+
+
+async def test_a_call_that_no_worker_begins_in_time_is_withdrawn(link: Link, world: World):
+    model = scripted(in_turn([call("send", to="x")], "done"))
+    agents = {"agent": ai.Agent(model=model, tools=world.tools)}
+    wait = timedelta(milliseconds=500)
+    async with milling(link, agents, tools=None, queue_wait=wait) as mill:
+        ended = await mill.through()
+        await mill.worker("tools")
+
+        assert await mill.resources.queue.depth("tools") == 0
+    assert (ended.run.output, world.done) == ("done", [])
+    [result] = ended.results
+    assert result.startswith("ToolTimedOut: no worker began 'send'")
+
+
+async def test_an_answer_whose_message_was_lost_is_found_by_the_sweep(link: Link, world: World):
+    model = scripted(in_turn([call("wait")], "done"))
+    agents = {"agent": ai.Agent(model=model, tools=world.tools)}
+    async with milling(link, agents) as mill:
+        place = await mill.submit()
+        await mill.until(place, "tool.started")
+        nudges = mill.workers[0].ctx["resources"].nudges
+        await link.command("CLIENT", "KILL", "TYPE", "pubsub")
+        await wait_until(lambda: not nudges.is_listening.is_set())
+
+        world.open.set()
+
+        assert (await mill.ended(place)).run.output == "done"
+
+
+async def test_arguments_can_be_replaced_even_where_the_models_own_are_broken(
+    link: Link, world: World
+):
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        broken = ToolCall(id="call_0", key="", name="send", arguments="{broken")
+        result = await context.resolve(broken)(to="ann")
+        yield str(result.content)
+
+    async with milling(link, {"agent": Loop(loop, world)}) as mill:
+        ended = await mill.through()
+
+    assert (ended.run.output, world.done) == ("sent to ann", ["ann"])
+    [queued] = ended.of("tool.queued")
+    assert queued["call"].startswith("x.")
+
+
+async def test_a_log_that_grows_long_is_cut_below_its_open_turn_while_the_run_goes_on(
+    link: Link, world: World
+):
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        for number in range(300):
+            yield ai.events.Custom("early", number)
+        async for event in ai.stream(scripted([text("open"), until(world.open)]), context.messages):
+            yield event
+
+    async with milling(link, {"agent": loop}, log_events=100) as mill:
+        place = await mill.submit()
+        await mill.until(place, lambda events: events[0].seq > 1)
+        events = await mill.log(place)
+        world.open.set()
+        ended = await mill.ended(place)
+
+    assert events[0].seq <= 303
+    assert "turn.started" in [event.type for event in events]
+    assert ended.run.cut > 0
+    assert ended.run.output == "open"
