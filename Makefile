@@ -50,8 +50,10 @@ test-kills: .venv/.tested ## Kill processes after every event (long)
 mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
 	$(BIN)/python -m tests.mutants
 
-lock: .venv/.tested ## Write down the versions that are installed (names and versions only)
-	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+lock: .venv/.tested ## Choose the newest versions that fit, and write down names, versions, hashes
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet -o requirements.lock
 	@touch .venv/.tested
 
 clean: ## Remove what was made here, .venv included
@@ -71,5 +73,7 @@ clean: ## Remove what was made here, .venv included
 .venv/.tested: pyproject.toml requirements.lock | .venv/bin/python
 	@echo "installing Loopmill and its test tools into .venv (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint requirements.lock --editable ".[dev]"
+	  --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --editable .
 	@touch .venv/.installed $@

@@ -68,6 +68,7 @@ class Hub:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+        self._subscriptions.close()
         await self._tasks.close()
 
     @property
@@ -166,7 +167,7 @@ class Hub:
         self._hurry.set()
 
     async def _sweep_for_ever(self) -> None:
-        while True:
+        while self.is_open:
             try:
                 async with asyncio.timeout(self._pause):
                     await self._hurry.wait()

@@ -48,7 +48,9 @@ class Subscriptions:
         self._wanted: set[str] = set()
         self._heard: set[str] = set()
         self._changed = asyncio.Event()
+        self._is_closed = False
         self.is_connected = False
+        """Whether what is published is heard."""
 
     def add(self, channel: str) -> None:
         """Hear the channel from now on."""
@@ -63,9 +65,17 @@ class Subscriptions:
         self._wanted.discard(channel)
         self._changed.set()
 
+    def close(self) -> None:
+        """End soon: what follows is a cancellation, and that may be swallowed.
+
+        `asyncio.wait_for` on Python 3.11 does so when it ends in the same tick, and so does a task
+        group one of whose tasks fails meanwhile.
+        """
+        self._is_closed = True
+
     async def run(self) -> None:
-        """Keep the connection until cancelled."""
-        while not _is_cancelled():
+        """Keep the connection, until closed and cancelled."""
+        while not self._is_closed:
             try:
                 await self._connect()
             except* (RedisError, OSError) as errors:
@@ -76,6 +86,8 @@ class Subscriptions:
         pubsub = cast(Any, self._client).pubsub()  # redis-py leaves it without types
         try:
             await pubsub.connect()
+            if self._is_closed:
+                return
             self.is_connected = True
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read(pubsub))
@@ -87,7 +99,7 @@ class Subscriptions:
 
     async def _write(self, pubsub: Any) -> None:
         told: set[str] = set()
-        while True:
+        while not self._is_closed:
             self._changed.clear()
             new, old = self._wanted - told, told - self._wanted
             self._heard -= old
@@ -103,7 +115,7 @@ class Subscriptions:
                 await pubsub.ping()
 
     async def _read(self, pubsub: Any) -> None:
-        while not _is_cancelled():
+        while not self._is_closed:
             message = await pubsub.get_message(timeout=SILENCE.total_seconds())
             if message is None:
                 raise RedisConnectionError(f"no sign of life for {SILENCE.total_seconds():g} s")
@@ -113,13 +125,3 @@ class Subscriptions:
             elif message["type"] == "subscribe" and channel in self._wanted:
                 self._heard.add(channel)
                 self._on_heard(channel)
-
-
-def _is_cancelled() -> bool:
-    """Say whether this task was told to end, also where a wait below swallowed that.
-
-    `asyncio.wait_for` on Python 3.11 does, when it ends in the same tick; so does a task group one
-    of whose tasks fails meanwhile.
-    """
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -1,92 +1,23 @@
-"""`make mutants`: break the pure code in small ways, and see that its tests notice.
+"""`make mutants`: break a promise of the code, and see that its tests notice.
 
-A mutant that no test notices is printed. Most are worth a test; a few mean the same as before.
+python -m tests.mutants             every named mutant; each has to be killed
+python -m tests.mutants slot key    those whose name has one of the words
+python -m tests.mutants drawn       small faults drawn by chance in the pure code (long)
+python -m tests.mutants drawn FILE  the same in one file
 """
 
-import os
-import random
-import shutil
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from tests.mutants.mutations import Mutant, mutants
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-MOST = 12
-"""How many mutants of a file are tried, drawn by a fixed seed."""
-
-WANTED = 0.8
-"""The share that must be noticed."""
-
-TARGETS = {
-    "loops/default.py": "tests/loops/test_default.py",
-    "loops/fold.py": "tests/loops/test_fold.py",
-    "loops/history.py": "tests/loops/test_history.py",
-    "loops/wire.py": "tests/loops/test_wire.py",
-    "loops/messages.py": "tests/loops/test_messages.py",
-    "worker/keys.py": "tests/worker/test_keys.py",
-    "worker/verdict.py": "tests/worker/test_verdict.py",
-    "worker/run_record.py": "tests/worker/test_run_record.py",
-    "worker/settings.py": "tests/worker/test_settings.py",
-    "worker/snapshot.py": "tests/worker/test_snapshot.py",
-    "api/sse.py": "tests/api/test_sse.py",
-    "api/cursors.py": "tests/api/test_cursors.py",
-    "api/demo/expressions.py": "tests/demo/test_expressions.py",
-    "api/demo/json_lines.py": "tests/demo/test_expressions.py",
-    "api/demo/report.py": "tests/demo/test_report.py",
-    "api/demo/story.py": "tests/demo/test_story.py",
-}
+from tests.mutants.drawn import try_drawn
+from tests.mutants.named import try_named
 
 
-def main() -> int:
-    """Try the mutants of all files, or of those that are named."""
-    named = sys.argv[1:] or list(TARGETS)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "copy"
-        away = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "node_modules")
-        shutil.copytree(ROOT, copy, ignore=away)
-        tried = noticed = 0
-        for name in named:
-            survivors, count = _try_file(copy, name)
-            tried, noticed = tried + count, noticed + count - len(survivors)
-            sys.stdout.write(f"{name}: {count - len(survivors)} of {count} noticed\n")
-            for mutant in survivors:
-                sys.stdout.write(f"  line {mutant.line}: {mutant.change}\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{noticed} of {tried} mutants were noticed\n")
-    return 0 if tried and noticed / tried >= WANTED else 1
-
-
-def _try_file(copy: Path, name: str) -> tuple[list[Mutant], int]:
-    """Return the file's mutants that its tests do not notice, and how many were tried."""
-    path, tests = copy / name, TARGETS[name]
-    source = path.read_text(encoding="utf-8")
-    if not _passes(copy, tests):
-        sys.exit(f"{tests} fails without any mutant: mend that first")
-    all_ = list(mutants(source))
-    drawn = random.Random(name).sample(all_, min(MOST, len(all_)))
-    survivors = list[Mutant]()
-    for mutant in drawn:
-        path.write_text(mutant.source, encoding="utf-8")
-        if _passes(copy, tests):
-            survivors.append(mutant)
-    path.write_text(source, encoding="utf-8")
-    return survivors, len(drawn)
-
-
-def _passes(copy: Path, tests: str) -> bool:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, timeout=30, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+def main(arguments: list[str]) -> int:
+    """Try mutants, and return the exit code."""
+    if arguments[:1] == ["drawn"]:
+        return try_drawn(arguments[1:])
+    return try_named(arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -158,32 +158,36 @@ async def test_a_deploy_that_waits_no_longer_asks_the_turn_again_elsewhere(
 async def test_nothing_that_a_loop_does_after_it_was_given_up_has_an_effect(
     link: Link, world: World
 ):
-    closed = asyncio.Event()
     passes: list[int] = []
+    closed: list[int] = []
 
     async def loop(context: ai.Context) -> AsyncIterator[object]:
-        passes.append(len(passes))
+        mine = len(passes)
+        passes.append(mine)
+
+        async def close() -> int:
+            closed.append(mine)
+            return mine
+
         try:
             yield "begin"
             await world.open.wait()
             yield "end"
         finally:
-            context.output = f"pass {passes[-1]}"
-            closed.set()
+            context.output = f"closed by pass {await context.step('close', close)}"
 
     async with milling(link, {"agent": loop}, drain=timedelta(milliseconds=50)) as mill:
         place = await mill.submit()
         await mill.until(place, "text.delta")
-
         mill.workers[0].stop()
-        await wait_until(closed.is_set, for_="the loop to be closed")
-        assert (await mill.run_of(place)).output is None
+        await wait_until(lambda: closed == [0], for_="the loop to be closed")
+
         await mill.worker("runs")
         await mill.until(place, "run.resumed")
         world.open.set()
         ended = await mill.ended(place)
 
-    assert ended.run.output == "pass 1"
+    assert (ended.run.output, closed) == ("closed by pass 1", [0, 1])
     assert [data["text"] for data in ended.of("text.delta")] == ["begin", "end"]
 
 
