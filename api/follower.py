@@ -44,7 +44,7 @@ class End(StrEnum):
 class Follower:
     """A reader's place in a run."""
 
-    __slots__ = ("_log", "_types", "_waiter", "channel", "cursor", "end")
+    __slots__ = ("_is_woken", "_log", "_types", "_waiter", "channel", "cursor", "end")
 
     def __init__(
         self, channel: Channel, log: EventLog, *, cursor: int, types: frozenset[str] | None = None
@@ -55,7 +55,8 @@ class Follower:
         self.end: End | None = None
         self._log = log
         self._types = types
-        self._waiter: asyncio.Future[bool] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_woken = False
 
     @property
     def position(self) -> bytes:
@@ -67,6 +68,7 @@ class Follower:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within.total_seconds()
         while self.end is None:
+            self._is_woken = False
             batches = await self._look()
             shown = [batch for each in batches if (batch := each.only(self._types)).frames]
             if shown:
@@ -77,9 +79,10 @@ class Follower:
         return None
 
     def wake(self) -> None:
-        """Look again."""
+        """Look again; whoever is looking just now does so once more."""
+        self._is_woken = True
         if self._waiter is not None:
-            _settle(self._waiter, True)  # noqa: FBT003 - what it gives
+            _release(self._waiter)
 
     def close(self) -> None:
         """Give nothing more, from now on."""
@@ -89,12 +92,18 @@ class Follower:
 
     async def woken(self, deadline: float) -> bool:
         """Wait to be woken, and say False when that did not happen in time."""
+        if not self._is_woken:
+            await self._wait(deadline)
+        is_woken, self._is_woken = self._is_woken, False
+        return is_woken
+
+    async def _wait(self, deadline: float) -> None:
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[bool] = loop.create_future()
+        waiter: asyncio.Future[None] = loop.create_future()
         self._waiter = waiter
-        timer = loop.call_at(deadline, _settle, waiter, False)  # noqa: FBT003 - what it gives
+        timer = loop.call_at(deadline, _release, waiter)
         try:
-            return await waiter
+            await waiter
         finally:
             timer.cancel()
             self._waiter = None
@@ -138,9 +147,10 @@ class Follower:
 
     async def _missing(self) -> list[Batch]:
         seq = await self._ask()
-        if seq is None or seq < self.cursor:
+        tail = self.channel.tail
+        if seq is None or seq < self.cursor or tail.reaches(self.cursor):
             return await self._look()
-        return [await self._gap(max(self.channel.tail.start - 1, self.cursor + 1))]
+        return [await self._gap(tail.start - 1)]
 
     async def _ahead(self) -> list[Batch]:
         seq = await self._ask()
@@ -190,6 +200,6 @@ class Follower:
         return self.channel.source.notices(self.cursor, [(ERROR, content)])
 
 
-def _settle(waiter: asyncio.Future[bool], is_woken: bool) -> None:  # noqa: FBT001 - a callback
+def _release(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
-        waiter.set_result(is_woken)
+        waiter.set_result(None)

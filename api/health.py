@@ -29,8 +29,8 @@ async def live() -> Response:
 async def ready(request: Request) -> Response:
     """Say whether requests are welcome: Redis answers, jobs find workers, nothing stops."""
     office: Office = request.app.state.office
-    if not office.hub.is_open:
-        raise _unready("stopping", "the server is stopping")
+    if not office.hub.is_working:
+        raise _unready("stopping", "the server is stopping, or its hub is broken")
     resources = office.resources
     queues = await promptly(look_at_queues(resources.link, resources.keys))
     stuck = [queue.name for queue in queues if queue.is_stuck]

@@ -53,12 +53,15 @@ class Hub:
         self._due: set[Channel] = set()
         self._hurry = asyncio.Event()
         self._tasks = Owner()
+        self._running: list[asyncio.Task[None]] = []
         self.is_open = True
         """Whether anybody may follow: no more, once the server stops."""
 
     async def __aenter__(self) -> Self:
-        self._tasks.start(self._subscriptions.run(), name="hub subscriptions")
-        self._tasks.start(self._sweep_for_ever(), name="hub sweep")
+        self._running = [
+            self._tasks.start(self._subscriptions.run(), name="hub subscriptions"),
+            self._tasks.start(self._sweep_for_ever(), name="hub sweep"),
+        ]
         return self
 
     async def __aexit__(
@@ -85,6 +88,11 @@ class Hub:
     def is_connected(self) -> bool:
         """Whether events are heard as they happen."""
         return self._subscriptions.is_connected
+
+    @property
+    def is_working(self) -> bool:
+        """Whether it does its work: that ends with the hub, or by a fault."""
+        return self.is_open and not any(task.done() for task in self._running)
 
     def close(self) -> None:
         """End every stream, and let nobody follow any more."""

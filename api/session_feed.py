@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
 import orjson
@@ -18,7 +18,7 @@ from loops.errors import UnknownRun, UnknownSession
 
 from .cursors import SessionCursor
 from .desk import Desk
-from .errors import RedisAway
+from .errors import RedisAway, Refusal
 from .follower import End, Follower
 from .frames import ERROR, GAP, Batch, Frame
 
@@ -53,7 +53,7 @@ class SessionFeed:
         while self.end is None:
             try:
                 batches = await self._look(deadline)
-            except (RedisError, RedisAway, OSError):
+            except (RedisError, RedisAway, Refusal, OSError):
                 batches = []
                 await self._pause(deadline)
             if batches or (batches is not None and loop.time() >= deadline):
@@ -132,17 +132,15 @@ class SessionFeed:
             lost = {"code": "session_gone", "message": message, "retryable": False}
             return [self._notice(ERROR, lost)]
         await self._pause(deadline)
-        if not self._desk.office.hub.is_open:
-            self.close()
         return []
 
     async def _pause(self, deadline: float) -> None:
         until = min(deadline, asyncio.get_running_loop().time() + LOOK.total_seconds())
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await self._closed.wait()
-        except TimeoutError:
-            return
+        if not self._desk.office.hub.is_open:
+            self.close()
 
     def _notice(self, kind: str, content: Mapping[str, object]) -> Batch:
         fields = {"type": kind, "session": self._session_id, "data": content}

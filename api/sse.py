@@ -30,15 +30,15 @@ _BREAKS = re.compile(r"[\r\n\0]")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-def frame(position: bytes, event: str, data: bytes) -> bytes:
-    """Return one frame whose data is the line `data`.
+def frame(position: bytes, event: str, line: bytes) -> bytes:
+    """Return one frame whose data is the line.
 
     Raises:
-        ValueError: When the data or the position is more than one line.
+        ValueError: When the line is more than one, or the position is none.
     """
-    if b"\n" in data or b"\r" in data or not _is_position(position):
-        raise ValueError(f"a frame holds one line each of id and data, not {position!r}: {data!r}")
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position, _name(event), data)
+    if b"\n" in line or b"\r" in line or not _is_position(position):
+        raise ValueError(f"a frame holds one line each of id and data, not {position!r}: {line!r}")
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (position, _name(event), line)
 
 
 def position_only(position: bytes) -> bytes:

@@ -119,13 +119,20 @@ class Processes:
     ) -> None:
         self.stop()
 
-    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> Running:
-        """Start a command; what it says as an error goes to a file of its own."""
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        folder: Path = ROOT,
+    ) -> Running:
+        """Start a command in a folder; what it says as an error goes to a file of its own."""
         log = self._folder / f"{name.replace(' ', '-')}-{len(list(self._folder.iterdir()))}.log"
         with log.open("w") as errors:
             popen = subprocess.Popen(
                 command,
-                cwd=ROOT,
+                cwd=folder,
                 env={**clean_environment(), **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

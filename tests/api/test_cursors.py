@@ -43,7 +43,9 @@ def test_the_header_beats_the_query() -> None:
 
 def test_types_are_a_list_of_names() -> None:
     assert wanted_types(None) is None
-    assert wanted_types("text.delta,custom.my-thing") == {"text.delta", "custom.my-thing"}
+    assert wanted_types("text.delta,custom.my-thing") == frozenset(
+        {"text.delta", "custom.my-thing"}
+    )
 
 
 @pytest.mark.parametrize("text", ["", "a,", "a b", "a\n", "*", "ä", ",".join(["a"] * 101)])

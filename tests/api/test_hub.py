@@ -1,5 +1,6 @@
 """The hub over a log that loses messages, events and itself."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -321,6 +322,30 @@ async def test_a_filtered_follower_moves_on_over_what_it_does_not_see(
 
         assert await follower.next(AT_ONCE) == []
         assert follower.cursor == 3
+
+
+async def test_a_call_that_comes_while_a_follower_looks_is_not_lost(
+    calm: Hub, log: FakeLog
+) -> None:
+    async with calm.follow(source(), after=1) as follower:
+        follower.wake()
+
+        assert await follower.woken(deadline=asyncio.get_running_loop().time() + 10)
+        assert not await follower.woken(deadline=asyncio.get_running_loop().time() + 0.01)
+
+
+async def test_a_reader_elsewhere_may_be_ahead_of_what_was_heard_here(
+    calm: Hub, log: FakeLog
+) -> None:
+    async with calm.follow(source(), after=1) as here:
+        await log.append(RUN, text("not heard"), published=False)
+        async with calm.follow(source(), after=2) as ahead:
+            assert await ahead.next(timedelta(milliseconds=50)) == []
+
+            await log.append(RUN, text("heard"))
+
+            assert seqs(await take(ahead, 1)) == [3]
+        assert seqs(await take(here, 2)) == [2, 3]
 
 
 async def test_an_unknown_run_cannot_be_followed(hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""Tries each named mutant in a copy of the tree: its tests have to be green without it, red with it.
+"""Tries each named mutant in a copy of the tree: its tests are green without it, and red with it.
 
 The work tree is never touched. A mutant whose text is not found any more fails the whole: the code
 has moved on, and the table has to follow.
@@ -78,7 +78,8 @@ def _try(copy: Path, mutant: Mutant) -> Tried:
 
 
 def _run(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout", "20"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

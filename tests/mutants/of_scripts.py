@@ -159,11 +159,11 @@ OF_SCRIPTS = (
         (PASSES,),
     ),
     Mutant(
-        "a result is taken after the run's end",
+        "a late result takes the place of the first",
         lua("finish_tool"),
-        "if not status or TERMINAL[status] or (state",
-        "if not status or (state",
-        (f"{TOOLS}::test_a_result_for_a_run_that_has_ended_comes_too_late", TOOLS),
+        "(state ~= 'started' and state ~= 'queued')",
+        "false",
+        ("tests/worker/test_tool_job.py::test_a_late_result_is_refused_and_logged",),
     ),
     Mutant(
         "a call that has begun is withdrawn",

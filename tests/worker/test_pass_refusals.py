@@ -57,6 +57,20 @@ async def test_a_pass_that_another_has_followed_is_refused(
 
 
 @each_script
+async def test_a_pass_that_another_has_followed_is_not_told_that_its_script_was_done(
+    one: Pass, hands: Hands, any_link: Link, script: str
+):
+    two = await hands.take_over(one)
+    for _ in range(3):
+        await two.send("append_yields")
+    before = await dump(any_link)
+
+    assert (await send(one, script))[0] == LEFT
+
+    assert await dump(any_link) == before
+
+
+@each_script
 async def test_a_pass_of_a_settled_run_is_refused(
     one: Pass, hands: Hands, any_link: Link, script: str
 ):
