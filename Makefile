@@ -3,8 +3,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -p no:cacheprovider
-# pytest says 5 when it found no test; what is not there yet is said, and is no failure.
-none_yet = || { code=$$?; [ $$code -eq 5 ] && echo "$@: there is no such test yet"; }
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills mutants lock clean
@@ -36,16 +34,17 @@ bench: .venv/.tested ## Measure, beside peers in environments of their own
 	$(BIN)/python -m bench
 
 test-clients: .venv/.tested ## Follow runs with other people's clients: curl, Node, a browser
-	$(PYTEST) -m clients $(none_yet)
+	@tests/clients/install
+	$(PYTEST) -m clients
 
 test-peers: .venv/.tested ## Enqueue, look and abort with stock arq
-	$(PYTEST) -m peers $(none_yet)
+	$(PYTEST) -m peers
 
 test-documents: .venv/.tested ## Run the code of the public documents
-	$(PYTEST) -m documents $(none_yet)
+	$(PYTEST) -m documents
 
 test-kills: .venv/.tested ## Kill processes after every event (long)
-	$(PYTEST) -m kills --timeout 900 $(none_yet)
+	$(PYTEST) -m kills --timeout 900
 
 mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
 	$(BIN)/python -m tests.mutants

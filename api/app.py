@@ -10,8 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loops.app import App
-from loops.errors import SetupError
-from loops.find import find
+from loops.find import find_app
 from worker.resources import Resources, open_resources
 from worker.settings import Settings
 
@@ -86,7 +85,7 @@ def create_app(
         SetupError: When the configured agents cannot be found.
     """
     keyring = keyring_of(settings)
-    agents = app if app is not None else find_app(settings)
+    agents = app if app is not None else configured_app(settings)
 
     @asynccontextmanager
     async def live(server: FastAPI) -> AsyncGenerator[None]:
@@ -111,15 +110,10 @@ def create_app(
     return Api(server, settings, keyring)
 
 
-def find_app(settings: Settings) -> App:
+def configured_app(settings: Settings) -> App:
     """Return the app that the settings name, an empty one when they name none.
 
     Raises:
         SetupError: When there is no such app.
     """
-    if settings.app is None:
-        return App()
-    found = find(settings.app)
-    if not isinstance(found, App):
-        raise SetupError(f"{settings.app!r} is no ai.App, but {found!r}; name the app itself")
-    return found
+    return App() if settings.app is None else find_app(settings.app)

@@ -17,7 +17,7 @@ from worker.looking import look_at_workers
 from worker.resources import open_resources
 from worker.settings import Settings, SettingsError
 
-from .app import find_app
+from .app import configured_app
 
 OLDEST = {"redis": (7, 0), "valkey": (8, 0)}
 """The oldest servers that know every command."""
@@ -78,7 +78,7 @@ def _look_at_app(settings: Settings) -> Iterable[Finding]:
         yield Finding("app", "LOOPMILL_APP is not set: name yours as module:name", is_problem=True)
         return
     try:
-        app = find_app(settings)
+        app = configured_app(settings)
     except SetupError as error:
         yield Finding("app", str(error), is_problem=True)
         return

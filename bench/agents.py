@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,27 @@ from loops.providers.scripted import Piece, call, scripted, text
 from loops.reply import ModelEvent, StreamEnd, StreamStart, TextDelta, TextEnd, TextStart
 
 WARM_UP = 3
-WORDS = ["agent", "loops", "run", "as", "jobs", "of", "a", "queue", "while", "every", "client", "that", "follows", "them", "reads", "one", "log", "in", "order"]
+WORDS = [
+    "agent",
+    "loops",
+    "run",
+    "as",
+    "jobs",
+    "of",
+    "a",
+    "queue",
+    "while",
+    "every",
+    "client",
+    "that",
+    "follows",
+    "them",
+    "reads",
+    "one",
+    "log",
+    "in",
+    "order",
+]
 
 
 @ai.tool(idempotent=True)
@@ -48,10 +68,16 @@ async def caller(context: ai.Context) -> AsyncIterator[object]:
         await asyncio.sleep(random.uniform(*asked["gap"]))
         calls = [ToolCall(str(each), "", "nothing", "{}") for each in range(asked["width"])]
         began = time.perf_counter()
-        await asyncio.gather(*[bound() for bound in context.resolve(calls)])
+        async with asyncio.TaskGroup() as group:
+            for bound in context.resolve(calls):
+                group.create_task(_called(bound))
         if number >= WARM_UP:
             took.append((time.perf_counter() - began) * 1000)
     yield {"type": "took", "ms": took}
+
+
+async def _called(bound: Callable[[], Awaitable[object]]) -> None:
+    await bound()
 
 
 async def ticker(context: ai.Context) -> AsyncIterator[object]:
@@ -94,7 +120,9 @@ def three_turns(history: list[Raw]) -> list[Piece]:
 async def slow(history: list[Raw]) -> list[Piece]:
     """Think for as long as the person says, call one tool, think again, and answer."""
     await asyncio.sleep(float(asked_first(history)))
-    return [text("all is well")] if spoken(history) else [text("I look"), call("look", place="here")]
+    return (
+        [text("all is well")] if spoken(history) else [text("I look"), call("look", place="here")]
+    )
 
 
 def story(length: int, seed: int = 7) -> str:

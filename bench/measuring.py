@@ -19,6 +19,8 @@ import uvloop
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
+QUICK = ROOT / ".loopmill" / "bench"
+"""Where the figures of a quick look go: they are no results."""
 TICKS = os.sysconf("SC_CLK_TCK")
 FILES = 16_384
 """How many files a process may have open: thousands of readers are sockets."""
@@ -154,8 +156,8 @@ def machine() -> dict[str, Any]:
 
 
 def keep(name: str, figures: Mapping[str, Any], *, quick: bool) -> None:
-    """Write the figures down; those of a quick look go elsewhere, they are no results."""
-    folder = RESULTS / "quick" if quick else RESULTS
+    """Write the figures down."""
+    folder = QUICK if quick else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     path.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -77,7 +77,7 @@ PEERS = (
         environment="saq",
         packages=("saq==0.26.4", "redis==7.4.1", HIREDIS, "typing-extensions==4.16.0", UVLOOP),
         driver="saq_peer",
-        settings="concurrency 100, results as published (job.refresh; a missed word costs 1 s), uvloop",
+        settings="concurrency 100, published results (a missed one costs 1 s), uvloop",
         promise="at most once by default (retries 1); a stuck job is swept after its timeout",
     ),
     Peer(

@@ -26,7 +26,9 @@ def figure_of(found: dict[str, Any], path: tuple[str, str]) -> float | None:
     return None if value is None else float(value)
 
 
-def panel(axes: Any, queues: dict[str, Any], title: str, path: tuple[str, str], *, up: bool) -> None:
+def panel(
+    axes: Any, queues: dict[str, Any], title: str, path: tuple[str, str], *, up: bool
+) -> None:
     """Draw one figure of all queues, the best on top; the axis is logarithmic, as ratios are."""
     known = {name: value for name, each in queues.items() if (value := figure_of(each, path))}
     names = sorted(known, key=lambda name: known[name], reverse=not up)
@@ -38,8 +40,13 @@ def panel(axes: Any, queues: dict[str, Any], title: str, path: tuple[str, str], 
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     for place, value in enumerate(values):
-        axes.text(value * 1.05, place, f"{value:,.3g}" if value < 100 else f"{value:,.0f}",
-                  va="center", fontsize=7)
+        axes.text(
+            value * 1.05,
+            place,
+            f"{value:,.3g}" if value < 100 else f"{value:,.0f}",
+            va="center",
+            fontsize=7,
+        )
 
 
 def main() -> None:

@@ -16,7 +16,16 @@ from worker.embedded import find_binary, start_server
 
 ASIDE = frozenset(
     {
-        *("info", "config|resetstat", "config|get", "config|set", "hello", "auth", "select", "ping"),
+        *(
+            "info",
+            "config|resetstat",
+            "config|get",
+            "config|set",
+            "hello",
+            "auth",
+            "select",
+            "ping",
+        ),
         *("client|setinfo", "client|setname", "client|id", "client|list", "dbsize", "flushall"),
         *("memory|usage", "scan", "command", "command|docs", "command|info"),
     }

@@ -20,7 +20,7 @@ from .measuring import ROOT
 STOP_WITHIN = 5.0
 
 
-class BenchFailed(RuntimeError):
+class BenchError(RuntimeError):
     """Something that is measured did not do its work; the text says what, and its last lines."""
 
 
@@ -46,7 +46,7 @@ class Running:
         """Return the first line that has the text in it.
 
         Raises:
-            BenchFailed: When the process ends before, or it takes too long.
+            BenchError: When the process ends before, or it takes too long.
         """
         while text not in (line := self._next(within)):
             continue
@@ -56,10 +56,10 @@ class Running:
         """Send a line of JSON, and return the line of JSON that answers it.
 
         Raises:
-            BenchFailed: When there is no answer.
+            BenchError: When there is no answer.
         """
         if self.popen.stdin is None:
-            raise BenchFailed(f"{self.name} was started without an input; it cannot be asked")
+            raise BenchError(f"{self.name} was started without an input; it cannot be asked")
         with suppress(BrokenPipeError):  # the answer that does not come tells more
             self.popen.stdin.write(json.dumps({"ask": question, **details}) + "\n")
             self.popen.stdin.flush()
@@ -70,10 +70,10 @@ class Running:
         """See whether it lives.
 
         Raises:
-            BenchFailed: When it does not.
+            BenchError: When it does not.
         """
         if self.popen.poll() is not None:
-            raise BenchFailed(f"{self.name} ended with code {self.popen.returncode}: {self.told()}")
+            raise BenchError(f"{self.name} ended with code {self.popen.returncode}: {self.told()}")
 
     def told(self) -> str:
         return "\n" + "\n".join(self.log.read_text(errors="replace").splitlines()[-15:])
@@ -94,10 +94,10 @@ class Running:
         try:
             line = self.lines.get(timeout=within)
         except Empty as error:
-            raise BenchFailed(f"{self.name} said nothing for {within:g} s: {self.told()}") from error
+            raise BenchError(f"{self.name} said nothing for {within:g} s: {self.told()}") from error
         if line is None:
             self.popen.wait(STOP_WITHIN)
-            raise BenchFailed(f"{self.name} ended with code {self.popen.returncode}: {self.told()}")
+            raise BenchError(f"{self.name} ended with code {self.popen.returncode}: {self.told()}")
         return line
 
 

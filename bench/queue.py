@@ -33,7 +33,7 @@ from .measuring import (
 )
 from .peers import OURS, PEERS, Peer
 from .probe import Probe, open_server
-from .processes import BenchFailed, Processes, Running
+from .processes import BenchError, Processes, Running
 from .queue_report import draw, report
 
 APP = "bench.agents:app"
@@ -105,7 +105,9 @@ class Measurement:
         workers = self._callees(counts.path)
         client = self._client()
         share = 5 if quick else 1
-        found: dict[str, Any] = {"call_ms": spread(self._time(client, 1, self._peer.calls // share))}
+        found: dict[str, Any] = {
+            "call_ms": spread(self._time(client, 1, self._peer.calls // share))
+        }
         for width in WIDTHS:
             took = self._time(client, width, max(2, self._peer.fans // share))
             found[f"fan_{width}_ms"] = spread(took)
@@ -213,7 +215,7 @@ def _check(workers: list[Running], deadline: float, what: str) -> None:
     for worker in workers:
         worker.check()
     if time.monotonic() > deadline:
-        raise BenchFailed(f"the workers of {workers[0].name} {what}: {workers[0].told()}")
+        raise BenchError(f"the workers of {workers[0].name} {what}: {workers[0].told()}")
 
 
 def measure(place: Place, peer: Peer, jobs: int, *, quick: bool) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def measure(place: Place, peer: Peer, jobs: int, *, quick: bool) -> dict[str, An
             found[f"drain_{workers}"] = several
         with Processes(place.notes) as processes:
             found |= Measurement(place, peer, processes).calls(quick=quick)
-    except BenchFailed as error:
+    except BenchError as error:
         found["failed"] = str(error)[:1500]
         print(f"! {peer.name}: {error}", flush=True)
     return found
@@ -242,7 +244,9 @@ def _share(peer: Peer, jobs: int) -> int:
 def main() -> int:
     """Measure, print, keep; return 1 when a queue did not do its work."""
     given = arguments("queue")
-    chosen = [each for each in (OURS, *PEERS) if not given.only or each.name in given.only.split(",")]
+    chosen = [
+        each for each in (OURS, *PEERS) if not given.only or each.name in given.only.split(",")
+    ]
     rounds: dict[str, list[dict[str, Any]]] = {each.name: [] for each in chosen}
     pings: list[dict[str, float]] = []
     with open_server() as (url, notes):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .environments import environment
-from .measuring import RESULTS, ROOT, show
+from .measuring import QUICK, RESULTS, ROOT, show
 from .peers import OURS, Peer
 
 PLOT = ("matplotlib==3.11.2",)
@@ -21,7 +21,7 @@ def _at(*path: str) -> Pick:
         value: Any = found
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
-        return value
+        return None if value is None else float(value)
 
     return pick
 
@@ -67,10 +67,16 @@ def report(figures: dict[str, Any], peers: Sequence[Peer]) -> None:
     head = ["", *(name for name, _ in COLUMNS)]
     rows = [[name, *(pick(found) for _, pick in COLUMNS)] for name, found in queues.items()]
     show("no-op jobs, and calls in ms (medians)", [head, *rows])
-    told = [[name, found["version"], found["settings"], found["promise"]] for name, found in queues.items()]
+    told = [
+        [name, found["version"], found["settings"], found["promise"]]
+        for name, found in queues.items()
+    ]
     show("what was measured", [["", "version", "settings", "when a worker dies"], *told])
     named = [[name, *each.values()] for name, each in figures["ratios"].items()]
-    show("ours beside others", [["", "ours", "best peer", "its figure", "ours ÷ its", "÷ arq"], *named])
+    show(
+        "ours beside others",
+        [["", "ours", "best peer", "its figure", "ours ÷ its", "÷ arq"], *named],
+    )
     ping = figures["ping_ms"]["p50"]
     print(f"a PING by redis-py takes {ping} ms; a call of ours {figures['call_in_pings']} of them")
 
@@ -105,7 +111,7 @@ def _ratio(mine: float, other: float | None) -> float | None:
 
 def draw(*, quick: bool) -> None:
     """Draw the plot, in the environment that has matplotlib."""
-    folder = RESULTS / "quick" if quick else RESULTS
+    folder = QUICK if quick else RESULTS
     python = environment("plot", PLOT) / "python"
     script = [str(python), str(ROOT / "bench" / "plot.py"), str(folder / "queue.json")]
     subprocess.run(script, check=True)

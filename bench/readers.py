@@ -73,6 +73,7 @@ class Reader(asyncio.Protocol):
         return frames
 
     def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a reader that is cut off has read enough
         self.is_open.set()
         self.is_over.set()
 
@@ -103,7 +104,7 @@ class Crowd:
 
     async def _connect(self, reader: Reader) -> None:
         sock = socket.socket()
-        sock.setblocking(False)
+        sock.settimeout(0)
         if reader.is_silent:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         loop = asyncio.get_running_loop()

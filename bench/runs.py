@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from worker.new_run import NewRun
 from worker.resources import Resources, open_resources
-from worker.runs import NewRun
 
 from .agents import app
 from .deployment import TENANT, Deployment

@@ -21,7 +21,7 @@ import httpx
 from .deployment import Deployment
 from .environments import environment
 from .measuring import ROOT, run, spread
-from .processes import BenchFailed, Processes
+from .processes import BenchError, Processes
 
 LANGGRAPH = (
     "langgraph==1.2.24",
@@ -56,7 +56,7 @@ def _ours(url: str, notes: Path, tools: int, *, quick: bool) -> dict[str, Any]:
         async def ask(client: httpx.AsyncClient) -> None:
             answer = await client.post("/v1/runs", json=body)
             if "event: run.completed" not in answer.text:
-                raise BenchFailed(f"a run did not complete: {answer.text[-500:]}")
+                raise BenchError(f"a run did not complete: {answer.text[-500:]}")
 
         return run(_measured(port, ask, quick=quick))
 
@@ -80,14 +80,14 @@ def _langgraph(notes: Path, tools: int, *, quick: bool) -> dict[str, Any]:
         answer = await client.post("/runs/wait", json=body)
         messages = answer.json().get("messages", [])
         if len(messages) != 1 + 3 * (1 + tools) + 1:
-            raise BenchFailed(f"a run did not complete: {answer.text[-500:]}")
+            raise BenchError(f"a run did not complete: {answer.text[-500:]}")
 
     try:
         with Processes(notes) as processes:
             server = processes.start("langgraph", command, quiet, folder=folder)
             _wait_for_port(port, server.check)
             return run(_measured(port, ask, quick=quick))
-    except BenchFailed as error:
+    except BenchError as error:
         return {"error": str(error)[-500:]}
 
 
@@ -137,4 +137,4 @@ def _wait_for_port(port: int, check: Callable[[], None]) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.2)
-    raise BenchFailed(f"nothing answers on port {port} after {READY_WITHIN:g} s")
+    raise BenchError(f"nothing answers on port {port} after {READY_WITHIN:g} s")

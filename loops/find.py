@@ -3,6 +3,7 @@
 import importlib
 from difflib import get_close_matches
 
+from .app import App
 from .errors import SetupError
 
 
@@ -23,6 +24,18 @@ def find(path: str) -> object:
         if not hasattr(found, part):
             raise SetupError(f"{path!r}: {module_name!r} has no {part!r}{_near(part, found)}")
         found = getattr(found, part)
+    return found
+
+
+def find_app(path: str) -> App:
+    """Return the app at `module:name`.
+
+    Raises:
+        SetupError: When it is not there, or is no `App`.
+    """
+    found = find(path)
+    if not isinstance(found, App):
+        raise SetupError(f"{path!r} is no ai.App, but {found!r}; name the app itself")
     return found
 
 

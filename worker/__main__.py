@@ -16,7 +16,7 @@ from arq import cron
 
 from loops.app import App
 from loops.errors import SetupError
-from loops.find import find
+from loops.find import find_app
 from loops.tasks import Owner
 
 from .arq_worker import RUNS, QueueWorker
@@ -87,10 +87,7 @@ def load_app(settings: Settings) -> App:
     """
     if settings.app is None:
         raise SetupError("LOOPMILL_APP is not set: name your app as 'module:name'")
-    app = find(settings.app)
-    if not isinstance(app, App):
-        raise SetupError(f"{settings.app!r} is a {type(app).__name__}, not an App")
-    return app
+    return find_app(settings.app)
 
 
 def grouped(queues: Sequence[str]) -> list[tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 
 from loops.tasks import Owner
 
@@ -23,6 +24,8 @@ class Idling:
         self._freed: asyncio.Task[None] | None = None
         self._go_on = asyncio.Event()
         self._became_idle = asyncio.Event()
+        self._idle_since: float | None = None
+        self._idled = 0.0
         self._settling: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -31,19 +34,28 @@ class Idling:
         """Whether all that the run does is wait."""
         return self._waits > 0 and self._busy == 0
 
+    @property
+    def seconds(self) -> float:
+        """How long all that the run did was wait."""
+        now = monotonic()
+        return self._idled + (now - self._idle_since if self._idle_since is not None else 0.0)
+
     def busy(self, change: int) -> None:
         """Count the turns that stream: a run that streams is not waiting."""
         self._busy += change
+        self._note()
         self._look()
 
     def begin_wait(self) -> None:
         """Count a wait."""
         self._waits += 1
+        self._note()
         self._look()
 
     async def end_wait(self) -> None:
         """Count a wait less, and return when the run has a slot again."""
         self._waits -= 1
+        self._note()
         self._became_idle.clear()
         if self._freed is not None:
             self._go_on.set()
@@ -60,6 +72,13 @@ class Idling:
             self._settling.cancel()
         if self._freed is not None:
             self._freed.cancel()
+
+    def _note(self) -> None:
+        if self.is_idle and self._idle_since is None:
+            self._idle_since = monotonic()
+        elif not self.is_idle and self._idle_since is not None:
+            self._idled += monotonic() - self._idle_since
+            self._idle_since = None
 
     def _look(self) -> None:
         if not self.is_idle:

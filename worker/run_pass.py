@@ -19,14 +19,8 @@ from redis.exceptions import RedisError
 
 from loops.closing import closing
 from loops.context import Context
-from loops.errors import (
-    ReplayDiverged,
-    RunLeft,
-    RunTimedOut,
-    WorkerLost,
-)
+from loops.errors import RunLeft, RunTimedOut, WorkerLost
 from loops.guard import Raised, outcome_of
-from loops.jsonable import jsonable
 from loops.messages import Messages
 from loops.runtime import Scope, scoped
 from loops.tasks import Owner
@@ -34,17 +28,15 @@ from loops.wire import as_event
 
 from .begin import Begun
 from .calls import CallDesk, RunPlace
-from .closing_history import closing_messages
-from .ending import LEFT_BY_STOP, Ending, failure_of
+from .ending import LEFT_BY_STOP, Ending
 from .idling import Idling
-from .left import OUTCOMES, Left
+from .left import Left
 from .lifecycle import Lifecycle
 from .log_head import LogHead
 from .nudges import SWEEP
 from .queue import Claim, Stop
-from .run_record import RunStatus
 from .runtime import QueueRuntime
-from .wire import Part
+from .settling import settle
 from .working import WorkerResources
 from .writer import GO_ON, Writer
 
@@ -177,11 +169,10 @@ class RunPass:
             self._watch(self._until_idle_in(self._claim.slot.asked_to_park.wait())): Left.PARKED,
         }
         first: set[asyncio.Future[Any]] = {loop, self.runtime.left, *watched}
-        done, _ = await asyncio.wait(
-            first,
-            timeout=self._time_left(),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        done: set[asyncio.Future[Any]] = set()
+        # Waiting does not count, so more time may be left than when the wait began.
+        while not done and (left := self._time_left()):
+            done, _ = await asyncio.wait(first, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if loop in done:
             outcome = loop.result()
             return Ending(Left.FAILED, outcome.error) if outcome else Ending(Left.COMPLETED)
@@ -201,8 +192,11 @@ class RunPass:
         await self._idling.until_idle()
 
     def _time_left(self) -> float:
-        ran = self._begun.ran / 1000 + monotonic() - self._began
-        return max(0.0, self._begun.run.timeout.total_seconds() - ran)
+        return max(0.0, self._begun.run.timeout.total_seconds() - self._ran())
+
+    def _ran(self) -> float:
+        """Return for how many seconds the run has computed, in all passes that left it well."""
+        return self._begun.ran / 1000 + monotonic() - self._began - self._idling.seconds
 
     def _timed_out(self) -> RunTimedOut:
         return RunTimedOut(
@@ -242,58 +236,29 @@ class RunPass:
                 return await self._park()
             case Left.HANDED_BACK:
                 self._claim.released = True
-                await self.runtime.end("hand_back", self._claim.token)
+                await self.runtime.end("hand_back", self._claim.token, int(self._ran() * 1000))
             case Left.PASS_ENDED | Left.LOST:
                 self._writer.leave()
             case _:
                 await self._close_loop()
-                await self._settle(ending)
+                self._claim.released = True
+                await settle(self.runtime, self._context, ending)
         return ending.left
 
     async def _park(self) -> Left | None:
         self._claim.released = True
         waiting = self.runtime.answers.waiting
         event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
-        answer = await self.runtime.end("park", event, len(waiting), *waiting)
+        answer = await self.runtime.end(
+            "park", event, int(self._ran() * 1000), len(waiting), *waiting
+        )
         if answer[0] != GO_ON:
             return Left.PARKED
         self._claim.released = False
-        # What it waits for is answered, and the message was lost; or somebody cancels it.
+        # What it waits for is answered, or it is cancelled, and the message was lost.
         with suppress(RedisError):
             await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+            if await self._resources.link.command("HEXISTS", self._place.record, "cancel"):
+                self._cancelled.set()
         await asyncio.sleep(REFUSED)
         return None
-
-    async def _settle(self, ending: Ending) -> None:
-        self._claim.released = True
-        if ending.left is not Left.COMPLETED:
-            answers = self.runtime.answers
-            self._context.messages.extend(
-                closing_messages(self._context.messages, self.runtime.last_turn, answers.result_of)
-            )
-        try:
-            await self._send_settle(ending)
-        except ReplayDiverged as error:
-            # Its messages are refused; what failed first is what the run is told.
-            await self._send_settle(Ending(Left.FAILED, ending.error or error))
-
-    async def _send_settle(self, ending: Ending) -> None:
-        status = OUTCOMES[ending.left] or RunStatus.FAILED
-        tally, failure = self.runtime.tally, failure_of(ending)
-        usage = None if tally.usage is None else tally.usage.model_dump(exclude_none=True)
-        output = self._output()
-        event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
-        if usage is not None:
-            event["usage"] = usage
-        self.runtime.say(f"run.{status}", event)
-        fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
-        if failure:
-            fields += ["error", orjson.dumps(failure)]
-        await self.runtime.end("settle_run", status.value, *fields)
-        logger.info("%s run %s %s", "✓" if failure is None else "!", self._begun.run.id, status)
-
-    def _output(self) -> str:
-        output = self._context.output
-        if output is None:
-            return self.runtime.tally.output
-        return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()

@@ -137,7 +137,11 @@ class Runs:
                 raise UnknownRun(f"there is no run {before!r} to go on from")
             start = int(rank) + 1
         ids = await self._link.command("ZREVRANGE", index, start, start + limit - 1)
-        loaded = [await self._load(tenant, run_id.decode()) for run_id in ids]
+        replies = [
+            self._link.send("HGETALL", self._keys.run(tenant, run_id.decode()).record)
+            for run_id in ids
+        ]
+        loaded = [decode_run(pairs(found)) if (found := await reply) else None for reply in replies]
         runs = [
             run
             for run in loaded

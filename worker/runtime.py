@@ -166,9 +166,9 @@ class QueueRuntime:
             if key.rpartition(".")[0] in unmet and call.get("again") != b"1":
                 told = orjson.loads(call["call"])
                 raise ReplayDiverged(
-                    f"the resumed loop asks {request.model!r} something new before its earlier call "
-                    f"of {told['name']!r} with {told['arguments']!r}, which must not happen twice; "
-                    "what decides a request comes from the journal: take it in context.step"
+                    f"the resumed loop asks {request.model!r} something new before its earlier "
+                    f"call of {told['name']!r} with {told['arguments']!r}, which must not happen "
+                    "twice; what decides a request comes from the journal: take it in context.step"
                 )
         if unmet and not self._has_diverged:
             self._has_diverged = True

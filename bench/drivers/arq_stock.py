@@ -14,11 +14,11 @@ POLL = float(os.environ.get("BENCH_POLL", "0.5"))
 SERVER = RedisSettings.from_dsn(client.url())
 
 
-async def drained(ctx: dict[str, Any]) -> None:
+async def drained(_: dict[str, Any]) -> None:
     await tally.work()
 
 
-async def answer(ctx: dict[str, Any]) -> int:
+async def answer(_: dict[str, Any]) -> int:
     return 1
 
 

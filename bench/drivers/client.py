@@ -50,12 +50,18 @@ async def settled(value: Any) -> Any:
 async def batches(count: int, one: Callable[[], Awaitable[Any]]) -> None:
     """Enqueue some jobs at a time."""
     for start in range(0, count, BATCH):
-        await asyncio.gather(*[one() for _ in range(min(BATCH, count - start))])
+        await side_by_side(min(BATCH, count - start), one)
 
 
-async def side_by_side(width: int, one: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+async def side_by_side(width: int, one: Callable[[], Awaitable[Any]]) -> None:
     """Await many calls together."""
-    await asyncio.gather(*[one() for _ in range(width)])
+    async with asyncio.TaskGroup() as group:
+        for _ in range(width):
+            group.create_task(_awaited(one))
+
+
+async def _awaited(one: Callable[[], Awaitable[Any]]) -> None:
+    await one()
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -93,7 +99,7 @@ async def _answer(driver: Driver, *, ask: str, **details: Any) -> dict[str, Any]
 
 
 async def timed(one: Callable[[], Any], count: int) -> list[float]:
-    """Return how long each time took, in ms; the first ones, which open connections, do not count."""
+    """Return how long each time took, in ms; the first, which open connections, do not count."""
     took: list[float] = []
     for number in range(count + 3):
         await asyncio.sleep(random.uniform(*GAP))

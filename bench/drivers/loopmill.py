@@ -31,7 +31,7 @@ QUEUE = "bench"
 TENANT = "default"
 
 
-async def drained(ctx: dict[str, Any]) -> None:
+async def drained(_: dict[str, Any]) -> None:
     await tally.work()
 
 

@@ -11,11 +11,11 @@ PATIENCE = 1.0
 NOT_KEPT = -1
 
 
-async def drained(ctx: Any) -> None:
+async def drained(_: Any) -> None:
     await tally.work()
 
 
-async def answer(ctx: Any) -> int:
+async def answer(_: Any) -> int:
     return 1
 
 

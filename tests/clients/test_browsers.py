@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,6 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(60)]
 
 HERE = Path(__file__).parent
 KEY = {"x-api-key": "secret"}
-needs_browser = pytest.mark.skipif(shutil.which("chromium") is None, reason="run ./install first")
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="run ./install first")
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="run ./install first")
 
 
 @pytest.fixture
@@ -98,7 +94,6 @@ async def output_of(*command: str) -> bytes:
     return output
 
 
-@needs_browser
 async def test_a_browser_follows_by_ticket_resumes_and_is_told_to_stop(
     live: Live, site: Site, author: Author, tmp_path: Path
 ) -> None:
@@ -114,7 +109,6 @@ async def test_a_browser_follows_by_ticket_resumes_and_is_told_to_stop(
     assert said["seen"] == await by_python(live, author)
 
 
-@needs_browser
 async def test_a_page_of_another_origin_sees_nothing(
     live: Live, author: Author, tmp_path: Path
 ) -> None:
@@ -126,7 +120,6 @@ async def test_a_page_of_another_origin_sees_nothing(
     assert said == {"opened": 0, "seen": []}
 
 
-@needs_browser
 async def test_a_forged_ticket_is_refused_for_good(
     live: Live, site: Site, author: Author, tmp_path: Path
 ) -> None:
@@ -139,7 +132,6 @@ async def test_a_forged_ticket_is_refused_for_good(
     assert said == {"opened": 0, "seen": []}
 
 
-@needs_node
 async def test_fetch_follows_by_header_and_resumes(live: Live, author: Author) -> None:
     url, owner = f"{live.url}/v1/runs/{author.run_id}/events", Owner()
     reading = owner.start(output_of("node", str(HERE / "fetch.mjs"), url, "secret"), name="node")
@@ -152,7 +144,6 @@ async def test_fetch_follows_by_header_and_resumes(live: Live, author: Author) -
     assert said["seen"] == await by_python(live, author)
 
 
-@needs_curl
 async def test_curl_sees_the_bytes_that_python_sees(live: Live, author: Author) -> None:
     await author.append(text("one é"), text("two\nlines"))
     await author.settle()

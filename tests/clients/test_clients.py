@@ -1,7 +1,6 @@
 """Runs are followed by clients that we did not write."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ import redis
 
 from tests.processes import Place
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 HERE = Path(__file__).parent
-
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
 
 
 def start(place: Place, agent: str = "doubler") -> str:
@@ -49,7 +45,6 @@ def lines_of(stream: str, name: str) -> list[str]:
     ]
 
 
-@needs_curl
 def test_curl_follows_a_run_to_its_end(place: Place) -> None:
     run_id = start(place)
 
@@ -61,7 +56,6 @@ def test_curl_follows_a_run_to_its_end(place: Place) -> None:
     assert [json.loads(data)["seq"] for data in lines_of(said, "data")] == numbers
 
 
-@needs_curl
 def test_curl_goes_on_after_any_event(place: Place) -> None:
     run_id, events = finished(place)
     url = f"{place.url}/v1/runs/{run_id}/events"
@@ -71,7 +65,6 @@ def test_curl_goes_on_after_any_event(place: Place) -> None:
     assert [json.loads(data) for data in lines_of(rest, "data")] == events[5:]
 
 
-@needs_curl
 def test_curl_gets_a_line_of_json_for_each_event(place: Place) -> None:
     run_id, events = finished(place)
 
@@ -92,7 +85,7 @@ def node(*arguments: str) -> dict[str, Any]:
     return answer
 
 
-@needs_node
+@pytest.mark.clients
 def test_an_eventsource_follows_a_run(place: Place) -> None:
     run_id = start(place)
 
@@ -104,7 +97,7 @@ def test_an_eventsource_follows_a_run(place: Place) -> None:
     assert came["seen"][-1]["type"] == "run.completed"
 
 
-@needs_node
+@pytest.mark.clients
 def test_an_eventsource_that_stays_is_told_to_stop_and_shows_nothing_twice(place: Place) -> None:
     run_id, events = finished(place)
 

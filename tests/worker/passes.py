@@ -100,7 +100,7 @@ class Pass:
     async def park(self, *awaited: str, **how: Any) -> list[Any]:
         """Park the run while it waits for these calls."""
         told = orjson.dumps([{"type": "run.waiting", "data": {}}])
-        return await self.send("park", None, told, len(awaited), *awaited, **how)
+        return await self.send("park", None, told, 0, len(awaited), *awaited, **how)
 
 
 @dataclass

@@ -102,7 +102,7 @@ async def test_a_takeover_is_a_new_attempt_and_says_why(hands: Hands):
 
 async def test_a_pass_after_a_hand_back_costs_no_attempt(hands: Hands):
     one = await hands.drive(await hands.submit())
-    assert (await one.send("hand_back", None, one.claim.token))[0] == 1
+    assert (await one.send("hand_back", None, one.claim.token, 0))[0] == 1
 
     two = await hands.drive(one.place, worker_id="v")
 
@@ -229,9 +229,8 @@ async def test_the_first_pass_fixes_the_sessions_messages_that_the_run_starts_wi
 
 async def test_running_time_of_earlier_passes_is_kept(hands: Hands, any_link: Link):
     one = await hands.drive(await hands.submit())
-    await any_link.command("HINCRBY", one.place.record, "begun", -5000)
-    await one.send("hand_back", None, one.claim.token)
+    await one.send("hand_back", None, one.claim.token, 5000)
 
     two = await hands.drive(one.place)
 
-    assert timedelta(seconds=5) <= timedelta(milliseconds=two.begun.ran) < timedelta(seconds=6)
+    assert timedelta(milliseconds=two.begun.ran) == timedelta(seconds=5)

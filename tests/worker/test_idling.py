@@ -163,3 +163,16 @@ async def test_a_closed_run_does_not_wait_in_line_for_a_slot(owner: Owner):
 
     async with asyncio.timeout(1):
         await goes_on
+
+
+async def test_the_time_that_a_run_waits_is_known(owner: Owner):
+    bench = Bench(owner)
+    assert bench.idling.seconds == 0
+
+    bench.idling.begin_wait()
+    await wait_until(lambda: bench.idling.seconds > 0.01, for_="the wait to be counted")
+    bench.idling.busy(+1)
+
+    waited = bench.idling.seconds
+    await asyncio.sleep(0)
+    assert bench.idling.seconds == waited

@@ -155,39 +155,46 @@ async def test_a_deploy_that_waits_no_longer_asks_the_turn_again_elsewhere(
     assert reset["after"] == ended.types.index("turn.started") + 1
 
 
-async def test_nothing_that_a_loop_does_after_it_was_given_up_has_an_effect(
-    link: Link, world: World
-):
-    passes: list[int] = []
-    closed: list[int] = []
+class Stubborn:
+    """A loop that goes on working while it is closed."""
 
-    async def loop(context: ai.Context) -> AsyncIterator[object]:
-        mine = len(passes)
-        passes.append(mine)
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.passes = 0
+        self.closed: list[int] = []
+
+    async def loop(self, context: ai.Context) -> AsyncIterator[object]:
+        self.passes += 1
+        mine = self.passes
 
         async def close() -> int:
-            closed.append(mine)
+            self.closed.append(mine)
             return mine
 
         try:
             yield "begin"
-            await world.open.wait()
+            await self.world.open.wait()
             yield "end"
         finally:
             context.output = f"closed by pass {await context.step('close', close)}"
 
+
+async def test_nothing_that_a_loop_does_after_it_was_given_up_has_an_effect(
+    link: Link, world: World
+):
+    loop = Stubborn(world)
     async with milling(link, {"agent": loop}, drain=timedelta(milliseconds=50)) as mill:
         place = await mill.submit()
         await mill.until(place, "text.delta")
         mill.workers[0].stop()
-        await wait_until(lambda: closed == [0], for_="the loop to be closed")
+        await wait_until(lambda: loop.closed == [1], for_="the loop to be closed")
 
         await mill.worker("runs")
         await mill.until(place, "run.resumed")
         world.open.set()
         ended = await mill.ended(place)
 
-    assert (ended.run.output, closed) == ("closed by pass 1", [0, 1])
+    assert (ended.run.output, loop.closed) == ("closed by pass 2", [1, 2])
     assert [data["text"] for data in ended.of("text.delta")] == ["begin", "end"]
 
 
@@ -232,10 +239,10 @@ async def test_a_queued_call_survives_the_death_of_its_loop(link: Link, world: W
     assert len(ended.of("tool.queued")) == 1
 
 
-async def test_a_park_that_is_refused_costs_the_run_no_time(link: Link, world: World):
+async def test_a_park_that_is_refused_tells_the_run_of_its_cancel(link: Link, world: World):
     agent = world.agent([call("send", to="x")], "done")
     async with milling(link, {"agent": agent}, runs=1) as mill:
-        first = await mill.submit(timeout=timedelta(seconds=1))
+        first = await mill.submit()
         await mill.until(first, "tool.started")
         await link.command("HSET", first.record, "cancel", "and nobody is told")
         others = [await mill.submit() for _ in range(4)]
@@ -245,7 +252,7 @@ async def test_a_park_that_is_refused_costs_the_run_no_time(link: Link, world: W
         ended = await mill.ended(first)
 
         assert ended.run.error is not None
-        assert ended.run.error.code == "timed_out"
+        assert ended.run.error.code == "cancelled"
         assert ended.of("run.waiting") == []
         world.open.set()
         for place in others:

@@ -17,7 +17,9 @@ SCRIPTS: dict[str, Callable[[Pass, dict[str, Any]], Awaitable[Any]]] = {
     "record_unit": lambda one, how: one.send("record_unit", how.pop("f", None), "k", "1", **how),
     "start_call": lambda one, how: one.start_call("turn:1.0", **how),
     "fail_turn": lambda one, how: one.send("fail_turn", how.pop("f", None), "turn:1", **how),
-    "hand_back": lambda one, how: one.send("hand_back", how.pop("f", None), one.claim.token, **how),
+    "hand_back": lambda one, how: one.send(
+        "hand_back", how.pop("f", None), one.claim.token, 0, **how
+    ),
     "park": lambda one, how: one.park(**how),
     "settle_run": lambda one, how: one.settle(messages=how.pop("messages", ()), **how),
 }
@@ -193,7 +195,7 @@ async def test_after_a_divergence_the_pass_can_still_settle_its_run(one: Pass, h
 async def test_a_hand_back_needs_the_claim_as_well(one: Pass, hands: Hands):
     one.claim.token = "w:999"
 
-    assert (await one.send("hand_back", None, one.claim.token))[0] == LEFT
+    assert (await one.send("hand_back", None, one.claim.token, 0))[0] == LEFT
 
     assert (await hands.resources.runs.load(TENANT, one.place.run_id)).status == "running"
 

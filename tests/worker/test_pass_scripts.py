@@ -131,7 +131,7 @@ async def test_an_answer_queues_a_waiting_run_once(one: Pass, hands: Hands):
 async def test_a_run_that_was_handed_back_goes_before_what_came_later(one: Pass, hands: Hands):
     await hands.submit()
 
-    assert (await one.send("hand_back", None, one.claim.token))[0] == DONE
+    assert (await one.send("hand_back", None, one.claim.token, 0))[0] == DONE
 
     assert await status_of(one) is RunStatus.QUEUED
     assert (await hands.claim()).job_id == one.claim.job_id

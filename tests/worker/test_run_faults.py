@@ -1,17 +1,22 @@
 """One run, whose worker's N-th command has a fault, for every N: it ends as without the fault."""
 
+import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 import loops as ai
 from loops.providers.scripted import call, in_turn, scripted, text
 from tests.faults import Fault, FaultyLink, Trap
 from tests.kills.harness import plain_message, view_of
 from tests.worker.driving import Ended, milling
+from tests.worker.passes import TENANT, USER, Hands
 from worker.link import Link, open_link
+from worker.runs import NewRun
 
 MOST = 200
 """More commands than a run takes."""
@@ -88,3 +93,23 @@ async def test_a_run_ends_the_same_whichever_command_of_its_worker_has_a_fault(
     assert differences == {}
     assert calm["effects"] == Counter(["send ann", "look the sea"])
     assert 10 < at < MOST - 1
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.CANCELLED])
+async def test_a_run_that_is_asked_for_again_because_nobody_answered_is_made_once(
+    link: Link, fault: Fault
+):
+    new = NewRun("agent", [USER], idempotency=("key", "body"))
+    for at in (1, 2, 3):
+        await link.command("FLUSHALL")
+        faulty = FaultyLink(link.client, Trap(at, fault))
+        asked = Hands(faulty).resources.runs.create(TENANT, new)
+        with suppress(RedisConnectionError, asyncio.CancelledError):
+            await asked
+        await faulty.aclose()
+
+        created = await Hands(link).resources.runs.create(TENANT, new)
+
+        page = await Hands(link).resources.runs.page(TENANT)
+        assert [run.id for run in page.runs] == [created.run_id]
+        assert await Hands(link).resources.queue.depth("runs") == 1

@@ -174,12 +174,24 @@ async def test_a_run_past_its_timeout_fails_and_keeps_its_partial_output(link: L
 
 
 async def test_a_run_past_its_timeout_stops_its_tools(link: Link, gate: Gate):
-    async with milling(link, {"agent": gate.agent([call("wait")], "done")}) as mill:
+    agent = gate.agent([call("wait"), until(asyncio.Event())], "done")
+    async with milling(link, {"agent": agent}) as mill:
         ended = await mill.through(timeout=timedelta(milliseconds=300))
 
         assert ended.run.error is not None
         assert ended.run.error.code == "timed_out"
         await mill.until(place_of(mill, ended.run.id), lambda _: gate.cancelled == 1)
+
+
+async def test_waiting_for_tools_is_no_running_time(link: Link, gate: Gate):
+    async with milling(link, {"agent": gate.agent([call("wait")], "done")}) as mill:
+        place = await mill.submit(timeout=timedelta(milliseconds=200))
+        await mill.until(place, "tool.started")
+        await asyncio.sleep(0.4)  # past the timeout, which does not count while the run waits
+        gate.open.set()
+        ended = await mill.ended(place)
+
+    assert (ended.run.status, ended.run.output) == ("completed", "done")
 
 
 def place_of(mill: Mill, run_id: str) -> RunPlace:

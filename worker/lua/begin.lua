@@ -49,7 +49,7 @@ if taken > 0 then kind, reason = 'run.retrying', 'worker_lost' end
 if ARGV[7] ~= '' then kind, reason = 'run.retrying', ARGV[7] end
 if attempt == 0 or taken > 0 then attempt = attempt + 1 end
 redis.call('HSET', record, 'status', 'running', 'attempt', attempt, 'owner', ARGV[4], 'owner_channel', ARGV[5],
-  'lapses', ARGV[6], 'begun', string.format('%d', now))
+  'lapses', ARGV[6])
 redis.call('HINCRBY', record, 'poison', taken)
 local epoch = redis.call('HINCRBY', record, 'epoch', 1)
 redis.call('HSET', record, 'sent', string.format('%d.0', epoch))

@@ -1,7 +1,7 @@
 -- Give the run up while all it does is wait: no claim, no job, no slot. Refused when something that it
 -- waits for is answered, or somebody wants it stopped.
 -- KEYS: record
--- ARGV: as `flush`, then `run.waiting` event, n, awaited call keys
+-- ARGV: as `flush`, then `run.waiting` event, ms that the run has computed, n, awaited call keys
 -- Returns {code, first seq or slot}.
 -- uses: queue log flush
 local record, now = KEYS[1], clock()
@@ -10,15 +10,14 @@ local code, about, at = flush(record, ARGV, now, 0, '')
 if code == REPEATED and fenced(record, ARGV[1]) then return { GO_ON, 0 } end
 if code ~= DONE then return { code, about } end
 expire_live(record, now)
-local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel', 'begun', 'ran')
+local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel')
 if run[3] then return { GO_ON, 0 } end
-local awaited = take(ARGV, at + 1)
+local awaited = take(ARGV, at + 2)
 for _, key in ipairs(awaited) do
   if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1 then return { GO_ON, 0 } end
 end
 append(record, 1, ARGV[at], now)
-redis.call('HSET', record, 'status', 'waiting', 'poison', 0, 'lapses', 0,
-  'ran', string.format('%d', tonumber(run[5]) + now - tonumber(run[4])))
+redis.call('HSET', record, 'status', 'waiting', 'poison', 0, 'lapses', 0, 'ran', ARGV[at + 1])
 redis.call('HINCRBY', record, 'epoch', 1)
 redis.call('HDEL', record, 'owner', 'owner_channel')
 release(run[1], run[2])

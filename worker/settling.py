@@ -1,0 +1,58 @@
+"""Bring a run that a pass owns to its terminal status, once: its last words, its history, its end."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+
+from loops.context import Context
+from loops.errors import ReplayDiverged
+from loops.jsonable import jsonable
+
+from .closing_history import closing_messages
+from .ending import Ending, failure_of
+from .left import OUTCOMES, Left
+from .run_record import RunStatus
+from .runtime import QueueRuntime
+from .wire import Part
+
+logger = logging.getLogger("loopmill.run")
+
+
+async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> None:
+    """Settle the run; one that ends in the middle of a turn leaves a history that is whole.
+
+    Raises:
+        RunLeft: When the pass owns its run no more.
+    """
+    if ending.left is not Left.COMPLETED:
+        context.messages.extend(
+            closing_messages(context.messages, runtime.last_turn, runtime.answers.result_of)
+        )
+    try:
+        await _send(runtime, context, ending)
+    except ReplayDiverged as error:
+        # Its messages are refused; what failed first is what the run is told.
+        await _send(runtime, context, Ending(Left.FAILED, ending.error or error))
+
+
+async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None:
+    status = OUTCOMES[ending.left] or RunStatus.FAILED
+    tally, failure = runtime.tally, failure_of(ending)
+    usage = None if tally.usage is None else tally.usage.model_dump(exclude_none=True)
+    output = tally.output if context.output is None else _told(context.output)
+    event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
+    if usage is not None:
+        event["usage"] = usage
+    runtime.say(f"run.{status}", event)
+    fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
+    if failure:
+        fields += ["error", orjson.dumps(failure)]
+    await runtime.end("settle_run", status.value, *fields)
+    logger.info("%s run %s %s", "✓" if failure is None else "!", context.run, status)
+
+
+def _told(output: object) -> str:
+    return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()
