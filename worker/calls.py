@@ -7,6 +7,7 @@ from time import monotonic, time
 
 import orjson
 
+from loops.jsonable import jsonable
 from loops.messages import ToolCall, ToolResult
 from loops.tools import Tool
 
@@ -54,7 +55,8 @@ class CallDesk:
         """Return the last arguments of the script that starts the call."""
         keys, tenant, run_id = self._place.keys, self._place.tenant, self._place.run_id
         arguments = [tenant, run_id, call.key, f"{self._agent}/{call.name}"]
-        queued = {"call": call.key, "id": call.id, "name": call.name, "queue": tool.queue}
+        told = jsonable(asdict(call))
+        queued = {"call": call.key, "id": told["id"], "name": call.name, "queue": tool.queue}
         return [
             call.key,
             turn,
@@ -63,7 +65,7 @@ class CallDesk:
             keys.queue(tool.queue).queue,
             keys.call_job(tenant, run_id, call.key),
             encode_job("perform_call", arguments, enqueued=round(time() * 1000)),
-            orjson.dumps(asdict(call)),
+            orjson.dumps(told),
             int(tool.idempotent or tool.read_only),
             orjson.dumps([{"type": "tool.queued", "data": queued}]),
             tool.queue,

@@ -16,6 +16,7 @@ from typing import Any, cast
 import orjson
 
 from loops.events import Event, ModelEvent, ToolEnd
+from loops.jsonable import jsonable
 from loops.messages import Message
 from loops.model import ModelRequest
 from loops.wire import decode, encode
@@ -96,6 +97,15 @@ class RecordedTurn:
     """False for a turn that was cut: a call of it was started, its end was never recorded."""
     error: dict[str, Any] | None = None
     """The provider's failure that reached the loop."""
+
+
+def encode_message(message: Message) -> bytes:
+    """Write a message as a session keeps it; what JSON cannot carry is replaced."""
+    raw = message.raw()
+    try:
+        return orjson.dumps(raw)
+    except TypeError:
+        return orjson.dumps(jsonable(raw))
 
 
 class GrowingTurn:

@@ -25,7 +25,7 @@ from .answers import Answers
 from .begin import Begun
 from .calls import CallDesk
 from .idling import Idling
-from .journal import short_hash
+from .journal import encode_message, short_hash
 from .left import Left
 from .open_turn import Ask, DurableTurn
 from .outbox import Outbox
@@ -92,7 +92,7 @@ class QueueRuntime:
         slot, self._slots = self._slots, self._slots + len(added)
         self._cancel_flush()
         self._flushed = asyncio.get_running_loop().time()
-        return self._outbox.take(slot, [orjson.dumps(message.raw()) for message in added])
+        return self._outbox.take(slot, [encode_message(message) for message in added])
 
     # -- publishing
 

@@ -1,4 +1,4 @@
-"""Bring a run that a pass owns to its terminal status, once: its last words, its history, its end."""
+"""Bring a run that a pass owns to its terminal status, once: its history, its last words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 from loops.context import Context
 from loops.errors import ReplayDiverged
-from loops.jsonable import jsonable
+from loops.jsonable import clean_text, jsonable
 
 from .closing_history import closing_messages
 from .ending import Ending, failure_of
@@ -42,7 +42,7 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
     status = OUTCOMES[ending.left] or RunStatus.FAILED
     tally, failure = runtime.tally, failure_of(ending)
     usage = None if tally.usage is None else tally.usage.model_dump(exclude_none=True)
-    output = tally.output if context.output is None else _told(context.output)
+    output = _told(tally.output if context.output is None else context.output)
     event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
     if usage is not None:
         event["usage"] = usage
@@ -55,4 +55,6 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
 
 
 def _told(output: object) -> str:
-    return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()
+    if isinstance(output, str):
+        return clean_text(output)
+    return orjson.dumps(jsonable(output)).decode()

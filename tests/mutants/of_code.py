@@ -99,9 +99,16 @@ OF_CODE = (
     Mutant(
         "each pass has the whole time limit to itself",
         "worker/run_pass.py",
-        "ran = self._begun.ran / 1000 + monotonic() - self._began",
-        "ran = monotonic() - self._began",
+        "return self._begun.ran / 1000 + monotonic() - self._began - self._idling.seconds",
+        "return monotonic() - self._began - self._idling.seconds",
         ("tests/worker/test_run_pass.py::test_running_time_counts_over_all_passes",),
+    ),
+    Mutant(
+        "waiting counts as running time",
+        "worker/run_pass.py",
+        "return self._begun.ran / 1000 + monotonic() - self._began - self._idling.seconds",
+        "return self._begun.ran / 1000 + monotonic() - self._began",
+        ("tests/worker/test_run_pass.py::test_waiting_for_tools_is_no_running_time",),
     ),
     Mutant(
         "a run that costs its workers is tried for ever",

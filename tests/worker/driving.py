@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +49,8 @@ class Ended:
     @property
     def results(self) -> list[Any]:
         """The contents of the results in the history, in its order."""
-        blocks = [
-            block
-            for message in self.history
-            if isinstance(message["content"], list)
-            for block in message["content"]
-        ]
-        return [block["content"] for block in blocks if block["type"] == "tool_result"]
+        messages = Messages.of(self.history)
+        return [block.content for message in messages for block in message.tool_results]
 
 
 @dataclass
@@ -160,7 +155,7 @@ async def milling(
     runs: int | None = 10,
     tools: int | None = 10,
     **changes: Any,
-) -> AsyncIterator[Mill]:
+) -> AsyncGenerator[Mill]:
     """Serve the agents, with so many slots for runs and for tools; None for no such worker."""
     told = settings(namespace="t", **changes)
     mill = Mill(link, App(agents=agents), told, resources_over(link, told))

@@ -68,7 +68,7 @@ class Pass:
 
     async def start_call(
         self, key: str = "turn:1.0", *, again: bool = False, **how: Any
-    ) -> list[Any]:
+    ) -> Any:
         """Start a call of the tool `mail`."""
         keys, queue = self.place.keys, self.hands.resources.keys.queue("tools").queue
         job = keys.call_job(TENANT, self.place.run_id, key)
@@ -89,7 +89,7 @@ class Pass:
         messages: Sequence[dict[str, Any]] = (),
         number: int | None = None,
         **fields: Any,
-    ) -> list[Any]:
+    ) -> Any:
         """Settle the run, with its terminal event."""
         outbox = Outbox(Counter())
         outbox.put(f"run.{status}", {})
@@ -97,7 +97,7 @@ class Pass:
         pairs = [part for pair in fields.items() for part in pair]
         return await self.send("settle_run", flushed, status, *pairs, number=number)
 
-    async def park(self, *awaited: str, **how: Any) -> list[Any]:
+    async def park(self, *awaited: str, **how: Any) -> Any:
         """Park the run while it waits for these calls."""
         told = orjson.dumps([{"type": "run.waiting", "data": {}}])
         return await self.send("park", None, told, 0, len(awaited), *awaited, **how)
