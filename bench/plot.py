@@ -14,7 +14,7 @@ from matplotlib import pyplot  # the backend is chosen first
 
 PANELS = (
     ("no-op jobs per second, one worker process", ("drain", "jobs_per_second"), True),
-    ("enqueue → result, idle, p50 (ms)", ("call_ms", "p50"), False),
+    ("one call awaited, idle, p50 (ms); ours: by a loop", ("call_ms", "p50"), False),
     ("100 calls awaited together (ms)", ("fan_100_ms", "p50"), False),
     ("worker CPU per job (µs)", ("drain", "worker_cpu_us"), False),
 )
@@ -56,7 +56,7 @@ def main() -> None:
     for place, (title, where, up) in zip(axes.flat, PANELS, strict=True):
         panel(place, figures["queues"], title, where, up=up)
     told = f"{figures['date']} · {figures['processor']}, {figures['cores']} cores · "
-    page.suptitle(f"{told}{figures['server']} · medians of {figures['rounds']} rounds", fontsize=9)
+    page.suptitle(f"{told}{figures['server']} · rounds: {figures['rounds']}, medians", fontsize=9)
     page.savefig(path.with_suffix(".png"), dpi=120)
 
 

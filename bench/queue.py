@@ -251,7 +251,7 @@ def main() -> int:
     pings: list[dict[str, float]] = []
     with open_server() as (url, notes):
         place = Place(url, Probe(url), notes, idle=1.0 if given.quick else IDLE)
-        server = place.probe.version()
+        server = f"{place.probe.version()}, without persistence"
         for number in range(1, given.rounds + 1):
             with Processes(notes) as processes:
                 pings.append(Measurement(place, OURS, processes).ping(40 if given.quick else 300))

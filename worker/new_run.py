@@ -40,7 +40,7 @@ class NewRun:
     on_conflict: Literal["enqueue", "reject"] = "enqueue"
     timeout: timedelta | None = None
     """The limit of its running time; None for the configured one. Waiting does not count."""
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     idempotency: tuple[str, str] | None = None
     """Digests of the idempotency key and of the request's body."""
     traceparent: str | None = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -34,7 +34,7 @@ class Nudges:
         self.is_listening = asyncio.Event()
 
     @contextmanager
-    def listener(self, job_id: str, listener: Listener) -> Iterator[None]:
+    def listener(self, job_id: str, listener: Listener) -> Generator[None]:
         """Pass the messages about a job to the listener while the block runs."""
         self._listeners[job_id.encode()] = listener
         try:
@@ -53,7 +53,9 @@ class Nudges:
             await asyncio.sleep(SWEEP / 4)
 
     async def _hear(self) -> None:
-        async with self._client.pubsub(ignore_subscribe_messages=False) as subscription:
+        # redis-py's pub/sub has no types that a checker accepts.
+        client = cast("Any", self._client)
+        async with client.pubsub(ignore_subscribe_messages=False) as subscription:
             await subscription.subscribe(self._channel)
             while True:
                 message: dict[str, Any] | None = await subscription.get_message(timeout=30)

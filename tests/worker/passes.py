@@ -66,9 +66,7 @@ class Pass:
         arguments = [self.begun.epoch, number, *(flushed or flush()), *more]
         return await self.hands.link.run(script, [self.place.record], arguments)
 
-    async def start_call(
-        self, key: str = "turn:1.0", *, again: bool = False, **how: Any
-    ) -> Any:
+    async def start_call(self, key: str = "turn:1.0", *, again: bool = False, **how: Any) -> Any:
         """Start a call of the tool `mail`."""
         keys, queue = self.place.keys, self.hands.resources.keys.queue("tools").queue
         job = keys.call_job(TENANT, self.place.run_id, key)
