@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from worker.event_log import LogEvent, Snapshot, decode_message
+from worker.event_log import LogEvent, Snapshot, UnreadableLog, decode_message
 from worker.keys import RunKeys
 
 from .frames import Batch, Source
 from .tail import Tail
+
+logger = logging.getLogger(__name__)
 
 PAGE = 500
 """How many entries a channel reads to catch up; further behind, its followers read themselves."""
@@ -49,7 +52,16 @@ class Channel:
     there is more.
     """
 
-    __slots__ = ("_newest", "is_gone", "is_known", "is_settled", "listeners", "source", "tail")
+    __slots__ = (
+        "_newest",
+        "is_gone",
+        "is_known",
+        "is_settled",
+        "is_unreadable",
+        "listeners",
+        "source",
+        "tail",
+    )
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -59,6 +71,8 @@ class Channel:
         """Whether it is known where the log stands, or that there is none."""
         self.is_gone = False
         """Whether the run has been deleted, or its time is over."""
+        self.is_unreadable = False
+        """Whether something stands in the log that is no event."""
         self.is_settled = False
         """Whether the log grows no more."""
         self._newest = 0
@@ -74,7 +88,8 @@ class Channel:
     @property
     def is_behind(self) -> bool:
         """Whether the log is known to hold more than the tail."""
-        return not self.is_gone and self._newest > self.tail.end
+        is_followed = not (self.is_gone or self.is_unreadable)
+        return is_followed and self._newest > self.tail.end
 
     def stand_at(self, seq: int | None, *, since: int) -> None:
         """Learn the log's newest seq, None for no log, asked for when the tail ended at `since`.
@@ -96,12 +111,20 @@ class Channel:
             self.is_known = True
             self.wake()
 
-    def hear(self, message: bytes) -> None:
-        """Take a published message; one that does not continue the tail leaves it behind."""
-        first, last, events = decode_message(message)
+    def hear(self, message: bytes) -> bool:
+        """Take a published message; say False where the log has to be asked instead.
+
+        That is so when the message does not continue the tail, and when it cannot be read.
+        """
+        try:
+            first, last, events = decode_message(message)
+        except UnreadableLog as error:
+            logger.warning("! %s: %s", self.source.run_id, error)
+            return False
         self._newest = max(self._newest, last)
         if events and self.is_known and first <= self.tail.end + 1 and last > self.tail.end:
             self.take(self.source.batch(events))
+        return not self.is_behind
 
     def take(self, batch: Batch) -> None:
         """Take events that continue the tail, and tell everybody if they are new."""
@@ -122,7 +145,13 @@ class Channel:
             self.skip_to(self._newest)
             return
         end, newest = self.tail.end, self._newest
-        events = await log.read(self.source.keys, after=end, limit=PAGE)
+        try:
+            events = await log.read(self.source.keys, after=end, limit=PAGE)
+        except UnreadableLog as error:
+            logger.error("! %s: %s", self.source.run_id, error)
+            self.is_unreadable = True
+            self.wake()
+            return
         if not events:
             self.skip_to(newest)
             return

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from .sse import Reader
+from worker.event_log import TERMINAL_EVENTS
 
-TERMINAL_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.expired"})
+from .sse import Reader
 
 PATIENCE = timedelta(seconds=30)
 """How long a follower tries to get its stream back before it gives up."""
@@ -164,7 +164,7 @@ class Client:
 def _seen(line: str, cursor: str) -> Seen:
     event: dict[str, Any] = json.loads(line)
     if event["type"] == "error":
-        raise ApiError(f"the stream ended: {event['data'].get('detail', event['data'])}")
+        raise ApiError(f"the stream ended: {event['data'].get('message', event['data'])}")
     written = event.get("time")
     return Seen(
         event["type"],

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -40,6 +40,7 @@ from loops.errors import (
     UnknownRun,
     UnknownSession,
 )
+from worker.insist import is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -156,7 +157,9 @@ def problem_of(error: Exception) -> Problem:
             return invalid(error)
         case HTTPException():
             return _problem_of_route(error)
-        case _ if _is_passing(error):
+        case RedisError() if is_passing(error):
+            return _away("the server's store does not answer; try again later")
+        case TimeoutError() | ConnectionError():
             return _away("the server's store does not answer; try again later")
         case _:
             return _UNFORESEEN
@@ -171,14 +174,6 @@ def _problem_of_ours(error: AgentError) -> Problem:
         headers = _retry_after(error.retry_after)
         return replace(problem, is_retryable=True, headers=headers)
     return problem
-
-
-def _is_passing(error: Exception) -> bool:
-    """Say whether Redis is away or refuses for now, rather than that we asked it nonsense."""
-    if isinstance(error, ResponseError):
-        by_class = isinstance(error, OutOfMemoryError | ReadOnlyError)
-        return by_class or str(error).startswith(("MISCONF", "MASTERDOWN", "BUSY", "CLUSTERDOWN"))
-    return isinstance(error, RedisError | TimeoutError | ConnectionError)
 
 
 def _problem_of_route(error: HTTPException) -> Problem:

@@ -2,7 +2,7 @@
 
 What it gives is every event past its cursor, once and in order, or a notice of what is missing:
 `stream.gap` and `state.snapshot` where the log was cut, or lost what the cursor says was read;
-`error` when the run is there no more. It never just falls silent.
+`error` when the run is there no more, or its log cannot be read. It never just falls silent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from worker.event_log import Snapshot
+from worker.event_log import Snapshot, UnreadableLog
 from worker.snapshot import empty_state, fold_events
 
 from .channel import Channel, EventLog
@@ -36,7 +36,7 @@ class End(StrEnum):
     FINISHED = "finished"
     """It has the run's last event."""
     GONE = "gone"
-    """The run is there no more."""
+    """The run is there no more, or its log cannot be read."""
     CLOSED = "closed"
     """The reader left, or the server stops."""
 
@@ -110,6 +110,8 @@ class Follower:
 
     async def _look(self) -> list[Batch]:
         channel = self.channel
+        if channel.is_unreadable:
+            return [self._take(self._unreadable())]
         if channel.is_gone or (channel.is_settled and self.cursor == channel.tail.end):
             return [self._take(self._gone())]
         if channel.tail.reaches(self.cursor):
@@ -129,6 +131,9 @@ class Follower:
             if self.cursor > self.channel.tail.end:
                 return await self._ahead()
             return await self._behind()
+        except UnreadableLog as error:
+            logger.error("! %s: %s", self.channel.source.run_id, error)
+            return [self._unreadable()]
         except (RedisError, OSError) as error:
             logger.warning("! cannot read %s: %s", self.channel.source.run_id, error)
             asyncio.get_running_loop().call_later(AGAIN.total_seconds(), self.wake)
@@ -194,9 +199,16 @@ class Follower:
         return self.channel.source.notices(seq, notices)
 
     def _gone(self) -> Batch:
-        self.end = End.GONE
         message = "the run was deleted, or its time is over; what is missing cannot be had any more"
-        content = {"code": "run_gone", "message": message, "retryable": False}
+        return self._last_word("run_gone", message)
+
+    def _unreadable(self) -> Batch:
+        message = "what comes next in the run's log cannot be read; the server's log says why"
+        return self._last_word("log_unreadable", message)
+
+    def _last_word(self, code: str, message: str) -> Batch:
+        self.end = End.GONE
+        content = {"code": code, "message": message, "retryable": False}
         return self.channel.source.notices(self.cursor, [(ERROR, content)])
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from worker.looking import QueueView, look_at_queues
+from worker.new_run import NEEDED_QUEUES
 
 from .deps import AtDesk
 from .desk import Office, promptly
@@ -27,13 +28,16 @@ async def live() -> Response:
 
 @router.get("/readyz")
 async def ready(request: Request) -> Response:
-    """Say whether requests are welcome: Redis answers, jobs find workers, nothing stops."""
+    """Say whether requests are welcome: Redis answers, jobs find workers, nothing stops.
+
+    A queue that a tool names is the tool's affair: a misspelt one turns no request away.
+    """
     office: Office = request.app.state.office
     if not office.hub.is_working:
         raise _unready("stopping", "the server is stopping, or its hub is broken")
     resources = office.resources
     queues = await promptly(look_at_queues(resources.link, resources.keys))
-    stuck = [queue.name for queue in queues if queue.is_stuck]
+    stuck = [queue.name for queue in queues if queue.is_stuck and queue.name in NEEDED_QUEUES]
     if stuck:
         names = ", ".join(stuck)
         raise _unready("no_worker", f"there are jobs and no worker on: {names}; start one")

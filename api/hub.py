@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
@@ -165,22 +166,24 @@ class Hub:
 
     def _message(self, name: str, message: bytes) -> None:
         channel = self._channels.get(name)
-        if channel is not None:
-            channel.hear(message)
-            if channel.is_behind:
-                self._look_at(channel)
+        if channel is not None and not channel.hear(message):
+            self._look_at(channel)
 
     def _look_at(self, channel: Channel) -> None:
         self._due.add(channel)
         self._hurry.set()
 
     async def _sweep_for_ever(self) -> None:
+        clock = asyncio.get_running_loop().time
+        next_sweep = clock() + self._pause
         while self.is_open:
-            try:
-                async with asyncio.timeout(self._pause):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_sweep):
                     await self._hurry.wait()
-                channels = list(self._due)
-            except TimeoutError:
+            channels = list(self._due)
+            # However many hurried rounds there are, the sweep comes at its time.
+            if clock() >= next_sweep:
+                next_sweep = clock() + self._pause
                 self._clear_up()
                 channels = list(self._channels.values())
             self._due.clear()

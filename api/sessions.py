@@ -12,6 +12,7 @@ from . import pages
 from .cursors import given, session_cursor, wanted_types
 from .deps import AtDesk, SessionBody
 from .desk import checked_session_id, desk_of, promptly
+from .follower import End
 from .schemas import MessageList, MessageView, SessionList, SessionView
 from .session_feed import open_session_feed
 from .streams import form_of
@@ -84,4 +85,4 @@ async def read_session_events(request: Request) -> Response:
     async with feed as opened:
         frames = await pages.gather(opened, limit=limit, wait=wait)
         position = frames[-1].position if len(frames) >= limit else opened.position
-    return pages.written(frames, after=position.decode(), is_done=opened.end is not None)
+    return pages.written(frames, after=position.decode(), is_done=opened.end is End.GONE)

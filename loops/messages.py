@@ -1,7 +1,7 @@
 """Messages, the calls and results in them, and what a reply has cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import orjson
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from .blocks import Block, Raw, TextBlock, ToolResultBlock, ToolUseBlock
 from .errors import InvalidArguments
-from .jsonable import cut_text, parse_object
+from .jsonable import cut_text, jsonable, parse_object
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -38,6 +38,16 @@ class ToolCall:
             InvalidArguments: When they are no JSON object; the text names the problem.
         """
         return parse_arguments(self.name, self.arguments)
+
+    def encode(self) -> bytes:
+        """Return the call as JSON."""
+        return orjson.dumps(jsonable(asdict(self)))
+
+    @classmethod
+    def decode(cls, encoded: bytes | str) -> "ToolCall":
+        """Return the call of its JSON; fields that a newer writer added are ignored."""
+        told: Mapping[str, Any] = orjson.loads(encoded)
+        return cls(**{field.name: told[field.name] for field in fields(cls) if field.name in told})
 
 
 def parse_arguments(name: str, arguments: str) -> dict[str, Any]:

@@ -41,16 +41,10 @@ class Tool:
     """How long one try may take; None is the runtime's default."""
     queue: str = "tools"
     """The queue whose workers perform the calls."""
-    retries: int = 0
-    """How often a failed call is tried again."""
-    concurrency: int | None = None
-    """How many calls of this tool may run at once, over all workers."""
     idempotent: bool = False
     """Whether a second call has no second effect, so that a lost one may be tried again."""
     read_only: bool = False
     """Whether the tool changes nothing."""
-    inline: bool = False
-    """Whether calls run where the loop runs, recorded as steps, instead of as jobs."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""
@@ -84,11 +78,11 @@ class ToolOptions(TypedDict, total=False):
     description: str
     timeout: timedelta | None
     queue: str
-    retries: int
-    concurrency: int | None
     idempotent: bool
     read_only: bool
-    inline: bool
+
+
+_NOT_YET = ("retries", "concurrency", "inline")
 
 
 @overload
@@ -104,7 +98,8 @@ def tool(
     one and its last value is the result. The docstring is what the model is told.
 
     Raises:
-        SetupError: When the name or a parameter is of no use to a model.
+        SetupError: When the name or a parameter is of no use to a model, or an option does not
+            exist yet.
     """
     if function is not None:
         return _tool_of(function, options)
@@ -144,10 +139,7 @@ def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
     name = str(given.pop("name", None) or getattr(function, "__name__", ""))
     described = given.pop("description", None)
     description = inspect.getdoc(function) or "" if described is None else str(described)
-    if not _NAME.fullmatch(name):
-        raise SetupError(
-            f"a tool's name is 1 to 64 letters, digits, '_' or '-', not {name!r}; give it a name="
-        )
+    _check_options(name, given)
     hints = _hints(function, name)
     injected = [each for each, hint in hints.items() if _is_context(hint)]
     fields = _argument_fields(function, name, hints)
@@ -166,6 +158,18 @@ def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
         context_parameter=injected[0] if injected else None,
         **given,
     )
+
+
+def _check_options(name: str, given: Mapping[str, Any]) -> None:
+    if not _NAME.fullmatch(name):
+        raise SetupError(
+            f"a tool's name is 1 to 64 letters, digits, '_' or '-', not {name!r}; give it a name="
+        )
+    for option in _NOT_YET:
+        if option in given:
+            raise SetupError(
+                f"@tool has no {option}= yet, so the tool {name!r} cannot have it; leave it out"
+            )
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:

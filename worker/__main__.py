@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+from asyncio import Task
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -23,12 +24,13 @@ from .arq_worker import RUNS, QueueWorker
 from .event_loop import run
 from .functions import Work
 from .jobs import JOBS, settle_dead
+from .new_run import NEEDED_QUEUES
 from .resources import Resources, open_resources
 from .settings import Settings, SettingsError
 from .upkeep import prune_indexes
 from .working import working
 
-ALL = ("runs", "runs:batch", "tools")
+ALL = NEEDED_QUEUES
 """What `all` stands for."""
 
 CONCURRENCY = 20
@@ -68,10 +70,22 @@ async def serve_worker(settings: Settings, queues: Sequence[str], *, concurrency
             f"pid {os.getpid()}\n"
         )
         sys.stdout.flush()
-        await asyncio.wait(serving)
-        for served in serving:
-            served.result()
+        await end_together(workers, serving)
     return 0
+
+
+async def end_together(workers: Sequence[QueueWorker], serving: Sequence[Task[None]]) -> None:
+    """Wait for the ends of all workers; one that fails takes the others with it.
+
+    Raises:
+        Exception: What the first of them raised.
+    """
+    await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
+    # Whoever was told to stop already would be hurried by a second word.
+    _stop([worker for worker in workers if not worker.lifecycle.draining])
+    await asyncio.wait(serving)
+    for served in serving:
+        served.result()
 
 
 def _stop(workers: Sequence[QueueWorker]) -> None:

@@ -26,6 +26,7 @@ class Answers:
         self._known: dict[str, bytes] = {}
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._asked: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
         self._given: set[str] = set()
         self._moved = asyncio.Event()
 
@@ -33,6 +34,11 @@ class Answers:
     def waiting(self) -> list[str]:
         """The keys whose answer is not here."""
         return list(self._waiting)
+
+    @property
+    def is_all_missing(self) -> bool:
+        """Whether the loop waits for something, and nothing that it waits for is here."""
+        return bool(self._waiting) and set(+self._held) == set(self._waiting)
 
     def result_of(self, key: str) -> ToolResult | None:
         """Return the result of a call, if it is here."""
@@ -48,17 +54,25 @@ class Answers:
 
     async def wait(self, key: str) -> bytes:
         """Return the answer, when it is here and its turn has come."""
-        value = self._known.get(key)
-        if value is None:
-            future = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
-            # Whoever gives up waiting gives up for itself alone.
-            value = await asyncio.shield(future)
-        self._asked[key] += 1
+        self._held[key] += 1
         try:
-            await self._turn_of(key)
+            value = await self._arrived(key)
+            self._asked[key] += 1
+            try:
+                await self._turn_of(key)
+            finally:
+                self._asked[key] -= 1
         finally:
-            self._asked[key] -= 1
+            self._held[key] -= 1
         return value
+
+    async def _arrived(self, key: str) -> bytes:
+        value = self._known.get(key)
+        if value is not None:
+            return value
+        future = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
+        # Whoever gives up waiting gives up for itself alone.
+        return await asyncio.shield(future)
 
     async def _turn_of(self, key: str) -> None:
         while missing := self._missing_before(key):

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from loops.errors import InvalidInput
 from loops.messages import Message, Messages
 
 from .insist import insist
@@ -65,6 +66,9 @@ async def begin(
         claim: The claim of the run's job.
         run: Tenant and id.
         reason: Why a pass follows another one of the same claim.
+
+    Raises:
+        InvalidInput: When what is stored of the run cannot be read, now or ever.
     """
     # Done twice, because its reply was lost, it begins the same pass anew.
     reply: list[Any] = await insist(
@@ -81,7 +85,12 @@ async def begin(
             reason,
         ],
     )
-    return _begun(reply) if reply[0] == 1 else NotBegun(is_late=reply[0] == -2)
+    if reply[0] != 1:
+        return NotBegun(is_late=reply[0] == -2)
+    try:
+        return _begun(reply)
+    except ValueError as error:
+        raise InvalidInput(f"what the run was made with cannot be read: {error}") from error
 
 
 def _begun(reply: list[Any]) -> Begun:

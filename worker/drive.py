@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import orjson
 
+from loops.errors import InvalidInput
+
 from .begin import NotBegun, begin
 from .calls import RunPlace
 from .insist import insist
@@ -26,13 +28,14 @@ async def drive(
     """Drive the run until it is settled, or somebody else goes on with it."""
     reason = ""
     while True:
-        begun = await begin(
-            resources.link,
-            resources.keys,
-            claim,
-            run=(place.tenant, place.run_id),
-            reason=reason,
-        )
+        try:
+            run = (place.tenant, place.run_id)
+            begun = await begin(resources.link, resources.keys, claim, run=run, reason=reason)
+        except InvalidInput as error:
+            claim.released = True
+            failure = {"code": error.code, "message": str(error)}
+            await settle_unowned(resources.link, place, claim, status="failed", failure=failure)
+            return Left.FAILED
         if isinstance(begun, NotBegun):
             return await _let_go(resources.link, place, claim, begun)
         left = await RunPass(resources, place, begun, claim=claim, lifecycle=lifecycle).run()

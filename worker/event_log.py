@@ -12,15 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from .keys import Keys, RunKeys
 from .link import Link
+from .run_record import TERMINAL
 
-TERMINAL_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled", "run.expired"})
+TERMINAL_EVENTS = frozenset(f"run.{status}" for status in TERMINAL)
 """The types of which each log has exactly one, as its last event."""
+
+
+class UnreadableLog(ValueError):
+    """What stands in a log, or came on its channel, is no event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +73,19 @@ class EventLog:
 
         The first one's seq is above `after + 1` where the log's head was cut: the reader then owes
         its client the snapshot, never silence.
+
+        Raises:
+            UnreadableLog: When something else than events stands there.
         """
         entries = await self.entries(run, after=after, limit=limit)
         return [event for entry in entries for event in entry.events if event.seq > after]
 
     async def entries(self, run: RunKeys, *, after: int = 0, limit: int = 1000) -> list[Entry]:
-        """Return the entries that hold events past `after`, in order, whole."""
+        """Return the entries that hold events past `after`, in order, whole.
+
+        Raises:
+            UnreadableLog: When something else than events stands there.
+        """
         found: list[tuple[bytes, list[bytes]]] = await self._link.command(
             "XRANGE", run.log, f"({after}-0", "+", "COUNT", limit
         )
@@ -81,8 +93,8 @@ class EventLog:
 
     async def last_seqs(self, runs: Sequence[RunKeys]) -> list[int | None]:
         """Return each run's newest seq, or None where there is no such run, in one round trip."""
-        replies = [self._link.send("HGET", run.record, "last_seq") for run in runs]
-        return [None if (seq := await reply) is None else int(seq) for reply in replies]
+        seqs = await self._link.all(("HGET", run.record, "last_seq") for run in runs)
+        return [None if seq is None else int(seq) for seq in seqs]
 
     async def snapshot(self, run: RunKeys) -> Snapshot | None:
         """Return what stands for the events that were cut, if any were."""
@@ -94,13 +106,20 @@ class EventLog:
 
 
 def decode_message(raw: bytes) -> tuple[int, int, list[LogEvent] | None]:
-    """Read a channel's message: first and last seq, and the events unless only those were sent."""
-    first, last, *rest = raw.split(b" ", 4)
-    if not rest:
-        return int(first), int(last), None
-    attempt, time, events = rest
-    numbered = _numbered(int(first), int(attempt), int(time), orjson.loads(events))
-    return int(first), int(last), numbered
+    """Read a channel's message: first and last seq, and the events unless only those were sent.
+
+    Raises:
+        UnreadableLog: When it is no such message.
+    """
+    try:
+        first, last, *rest = raw.split(b" ", 4)
+        if not rest:
+            return int(first), int(last), None
+        attempt, time, events = rest
+        numbered = _numbered(int(first), int(attempt), int(time), orjson.loads(events))
+        return int(first), int(last), numbered
+    except _WRONG as error:
+        raise UnreadableLog(f"the message {raw[:100]!r} is not one of a log") from error
 
 
 def render(event: LogEvent, *, run_id: str, session_id: str) -> bytes:
@@ -120,19 +139,30 @@ def render(event: LogEvent, *, run_id: str, session_id: str) -> bytes:
     return orjson.dumps(wire)
 
 
+_WRONG = (ValueError, KeyError, TypeError, AttributeError)
+"""What comes of reading as events what is something else."""
+
+
 def _decode_entry(entry_id: bytes, flat: Sequence[bytes]) -> Entry:
     fields = dict(zip(flat[::2], flat[1::2], strict=True))
     last = int(entry_id.partition(b"-")[0])
-    raw = orjson.loads(fields[b"events"])
-    first = last - len(raw) + 1
-    events = _numbered(first, int(fields[b"attempt"]), int(fields[b"time"]), raw)
+    try:
+        raw = orjson.loads(fields[b"events"])
+        first = last - len(raw) + 1
+        events = _numbered(first, int(fields[b"attempt"]), int(fields[b"time"]), raw)
+    except _WRONG as error:
+        raise UnreadableLog(f"the entry {entry_id!r} holds no events") from error
     return Entry(last, tuple(events), len(fields[b"events"]))
 
 
 def _numbered(
     first: int, attempt: int, time: int, events: Sequence[dict[str, Any]]
 ) -> list[LogEvent]:
-    return [
-        LogEvent(seq, event["type"], event.get("turn"), attempt, time, event["data"])
-        for seq, event in enumerate(events, first)
-    ]
+    return [_numbered_event(seq, attempt, time, event) for seq, event in enumerate(events, first)]
+
+
+def _numbered_event(seq: int, attempt: int, time: int, event: dict[str, Any]) -> LogEvent:
+    kind, content = event["type"], event["data"]
+    if not isinstance(kind, str) or not isinstance(content, dict):
+        raise TypeError(f"event {seq} has no type or no data")
+    return LogEvent(seq, kind, event.get("turn"), attempt, time, cast(dict[str, Any], content))

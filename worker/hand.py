@@ -25,16 +25,13 @@ from .functions import JobFunction, OnDead, Signatures
 from .job import KEEP_RESULT, Job
 from .link import Link
 from .payloads import BadPayload, Payload, decode_job
-from .queue import Released, Stop
+from .queue import POISON, Released, Stop
 from .renewal import Report
 from .reporter import Reporter
 from .slots import Slots
 from .verdict import Ending, Finish, GiveBack, Lapse, NotHere, Verdict, judge
 
 logger = logging.getLogger(__name__)
-
-POISON = 3
-"""How many workers a job may have cost, before it is failed."""
 
 GRACE = 30.0
 """Seconds past a job's limit after which its claim is not renewed any more."""
@@ -132,7 +129,7 @@ class Hand:
         self._apply(job, function)
         if claimed.is_aborted:
             job.claim.stop = Stop.ABORTED
-        if not job.settles_itself and (refused := self._refusal(job, function)) is not None:
+        if (refused := self._refusal(job, function)) is not None:
             return await self._dead(job, *refused)
         return await function.coroutine(self._context(job, payload), *job.arguments, **job.named)
 
@@ -151,12 +148,18 @@ class Hand:
         job.timer = asyncio.get_running_loop().call_later(limit, job.time_out)
 
     def _refusal(self, job: Job, function: Function | CronJob) -> tuple[str, Exception] | None:
-        """Say why a job is not begun that its worker answers for."""
-        if job.claim.stop is Stop.ABORTED:
+        """Say why a job is not begun.
+
+        A job that settles itself is given up by its own script, which knows whether it got on; the
+        worker does so only when that script has failed again and again.
+        """
+        if job.claim.stop is Stop.ABORTED and not job.settles_itself:
             raise asyncio.CancelledError
-        if job.claim.lapses >= POISON:
+        if job.claim.lapses >= (2 * POISON + 1 if job.settles_itself else POISON):
             text = f"{job.claim.lapses} workers were lost with the job"
             return "worker_lost", JobExecutionFailed(text)
+        if job.settles_itself:
+            return None
         most = self.max_tries if function.max_tries is None else function.max_tries
         if job.tries > most:
             return "max_tries", JobExecutionFailed(f"the job was tried {most} times")

@@ -19,11 +19,14 @@ BACKOFF = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 # redis-py takes the code off the text of those errors that it has a class for.
 _PASSING_CLASSES = (OutOfMemoryError, ReadOnlyError)
-_PASSING = ("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "UNKILLABLE")
+_PASSING = (
+    *("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "NOREPLICAS", "UNKILLABLE"),
+    *("MISCONF", "CLUSTERDOWN"),
+)
 
 
 def is_passing(error: RedisError) -> bool:
-    """Say whether the same command may succeed later."""
+    """Say whether the same command may succeed later: the server is away, or refuses for now."""
     if not isinstance(error, ResponseError) or isinstance(error, _PASSING_CLASSES):
         return True
     return str(error).startswith(_PASSING)

@@ -123,6 +123,10 @@ class QueueKeys:
         """A capped list of wake tokens, on which idle workers block."""
         return f"{self.queue}:wake"
 
+    def unknown(self, job_id: str) -> str:
+        """Return since when no worker knows the job's function, in ms; it expires by itself."""
+        return f"{self.queue}:unknown:{job_id}"
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:

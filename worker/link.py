@@ -11,7 +11,7 @@ commands gather for the next one. Connecting, TLS, AUTH and Sentinel are redis-p
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -71,6 +71,25 @@ class Link:
             redis.exceptions.ConnectionError: When the connection was lost, or cannot be made.
         """
         return await self.send(*parts)
+
+    async def all(self, commands: Iterable[Sequence[Part]]) -> list[Reply]:
+        """Send the commands in one go, and return their replies once all have come.
+
+        Raises:
+            redis.exceptions.RedisError: The first command's error that had one.
+        """
+        replies = [self.send(*parts) for parts in commands]
+        try:
+            if replies:
+                await asyncio.wait(replies)
+        finally:
+            for reply in replies:
+                reply.cancel()
+        # Each error is looked at, else asyncio reports it as one that nobody saw.
+        errors = [error for reply in replies if (error := reply.exception()) is not None]
+        if errors:
+            raise errors[0]
+        return [reply.result() for reply in replies]
 
     async def run(
         self, name: str, keys: Sequence[Part] = (), arguments: Sequence[Part] = ()

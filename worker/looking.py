@@ -11,6 +11,7 @@ import orjson
 
 from .keys import Keys
 from .link import Link
+from .wire import Part, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +48,25 @@ class WorkerView:
 async def look_at_queues(link: Link, keys: Keys) -> list[QueueView]:
     """Return every queue that was ever used or served, by name."""
     now = await _now(link)
-    return [await _queue(link, keys, name, now) for name in await _names(link, keys)]
+    names = await _names(link, keys)
+    asked = [question for name in names for question in _questions(keys, name, now)]
+    replies = iter(await link.all(asked))
+    return [_queue(name, now, [next(replies) for _ in range(QUESTIONS)]) for name in names]
 
 
 async def look_at_workers(link: Link, keys: Keys) -> list[WorkerView]:
     """Return every worker that is alive, by id."""
     now = await _now(link)
     served: dict[str, list[str]] = {}
-    for name in await _names(link, keys):
-        for worker_id in await link.command("ZRANGEBYSCORE", keys.workers(name), now, "+inf"):
+    names = await _names(link, keys)
+    alive = await link.all(("ZRANGEBYSCORE", keys.workers(name), now, "+inf") for name in names)
+    for name, worker_ids in zip(names, alive, strict=True):
+        for worker_id in worker_ids:
             served.setdefault(worker_id.decode(), []).append(name)
     ids = sorted(served)
-    records = [link.send("GET", keys.worker(worker_id)) for worker_id in ids]
+    records = await link.all(("GET", keys.worker(worker_id)) for worker_id in ids)
     return [
-        WorkerView(worker_id, tuple(served[worker_id]), orjson.loads(await record or b"{}"))
+        WorkerView(worker_id, tuple(served[worker_id]), orjson.loads(record or b"{}"))
         for worker_id, record in zip(ids, records, strict=True)
     ]
 
@@ -74,17 +80,24 @@ async def _names(link: Link, keys: Keys) -> Sequence[str]:
     return sorted(name.decode() for name in await link.command("SMEMBERS", keys.queues))
 
 
-async def _queue(link: Link, keys: Keys, name: str, now: int) -> QueueView:
+QUESTIONS = 5
+"""How many commands tell how a queue stands."""
+
+
+def _questions(keys: Keys, name: str, now: int) -> list[tuple[Part, ...]]:
     names = keys.queue(name)
     # A claimed job stands in the queue with the end of its lease, which is past `now`.
-    replies = [
-        link.send("ZCOUNT", names.queue, "-inf", now),
-        link.send("ZCARD", names.queue),
-        link.send("ZCARD", names.claims),
-        link.send("ZRANGE", names.queue, 0, 0, "WITHSCORES"),
-        link.send("ZCOUNT", keys.workers(name), f"({now}", "+inf"),
+    return [
+        ("ZCOUNT", names.queue, "-inf", now),
+        ("ZCARD", names.queue),
+        ("ZCARD", names.claims),
+        ("ZRANGE", names.queue, 0, 0, "WITHSCORES"),
+        ("ZCOUNT", keys.workers(name), f"({now}", "+inf"),
     ]
-    due, all_, claimed, first, workers = [await reply for reply in replies]
+
+
+def _queue(name: str, now: int, replies: Sequence[Reply]) -> QueueView:
+    due, all_, claimed, first, workers = replies
     age = max(0, now - int(float(first[1]))) if first else 0
     return QueueView(
         name,

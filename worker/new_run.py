@@ -19,6 +19,9 @@ from .wire import Part
 RUNS_QUEUE = "runs"
 """The queue of interactive runs."""
 
+NEEDED_QUEUES = (RUNS_QUEUE, "runs:batch", "tools")
+"""The queues that every fleet serves; others are those that tools name."""
+
 PATIENCE = timedelta(days=7)
 """How long an accepted run may stay queued before it expires unstarted."""
 

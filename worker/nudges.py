@@ -15,6 +15,8 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from loops.guard import Raised, outcome_of_call
+
 SWEEP = 1.0
 """Seconds after which a lost message is made up for."""
 
@@ -71,5 +73,9 @@ class Nudges:
         kind, _, rest = told.partition(b"\n")
         key, _, value = rest.partition(b"\n")
         listener = self._listeners.get(job_id)
-        if listener is not None:
-            listener(kind.decode(), key.decode(), value)
+        if listener is None:
+            return
+        # Anybody can publish anything: what one message does to its listener ends no one's hearing.
+        heard = outcome_of_call(lambda: listener(kind.decode(), key.decode(), value))
+        if isinstance(heard, Raised):
+            logger.warning("! job %r: a message cannot be understood: %s", job_id, heard.text)

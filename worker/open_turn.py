@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loops.closing import close
-from loops.errors import ProviderError
+from loops.errors import ProviderError, RateLimited
 from loops.events import ModelEvent, StreamEnd, StreamStart
 from loops.model import ModelPort, ModelRequest, ask, stamp
 from loops.wire import encode
@@ -29,6 +29,10 @@ FAILURES = 3
 
 ASK_AGAIN = 0.5
 """Seconds before a provider that failed at once is asked again, doubled each time, with jitter."""
+
+
+LONGEST = 60.0
+"""Seconds that a provider may ask for, before it is asked all the same."""
 
 
 class TurnDesk(Protocol):
@@ -165,7 +169,7 @@ class DurableTurn:
             raise error
         self._given.clear()
         self._record = GrowingTurn(self.number)
-        await asyncio.sleep(ASK_AGAIN * 2 ** (self.failures - 1) * (1 + random.random()))  # noqa: S311 - jitter
+        await asyncio.sleep(_pause(error, self.failures))
 
     @property
     def _is_last(self) -> bool:
@@ -178,9 +182,19 @@ class DurableTurn:
     async def leave(self) -> None:
         """Finish the turn before its end: what was seen of it is the turn. No-op after the end."""
         if self._is_open and not self._is_over:
-            await self._finish(StreamEnd(stop_reason="left"))
+            last = self._given[-1] if self._given else None
+            end = last if isinstance(last, StreamEnd) else StreamEnd(stop_reason="left")
+            await self._finish(end)
 
     async def _finish(self, end: StreamEnd) -> None:
         self._is_over = True
         self._desk.add_usage(end)
         await self._desk.record_turn(self, self._record.whole(), encode(end)[1])
+
+
+def _pause(error: ProviderError, failures: int) -> float:
+    """Return the seconds before a provider is asked again: at least as many as it asks for."""
+    jitter = 1 + random.random()  # noqa: S311 - no secret hangs on it
+    backoff: float = ASK_AGAIN * 2 ** (failures - 1) * jitter
+    asked = error.retry_after if isinstance(error, RateLimited) else None
+    return max(backoff, min(asked.total_seconds(), LONGEST) if asked else 0.0)

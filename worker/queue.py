@@ -15,6 +15,10 @@ from .payloads import JSON, encode_job
 from .slots import Slot, lone_slot
 
 
+POISON: Final = 3
+"""After how many workers that died in a row over a job nobody tries it again."""
+
+
 class Stop(StrEnum):
     """Why a worker cancels a job's task."""
 

@@ -12,7 +12,9 @@ from datetime import timedelta
 from functools import partial
 
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
+from .insist import is_passing
 from .job import Job
 from .link import Link
 from .verdict import LAPSE, Finish, GiveBack, Lapse, Nothing, Verdict
@@ -24,7 +26,7 @@ PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Seconds between attempts while the server is away."""
 
 REFUSALS = 20
-"""How often the server may refuse a verdict, before the claim is left to lapse."""
+"""How often the server may refuse a verdict for good, before the claim is left to lapse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Reporter:
             if reply.result() == 0 and attempt == 0:
                 _log_stale(message.job)
             message.then(reply.result())
-        elif isinstance(error, RedisConnectionError) or attempt < REFUSALS:
+        elif _may_pass(error) or attempt < REFUSALS:
             pause = PAUSES[min(attempt, len(PAUSES) - 1)]
             self._loop.call_later(pause, self._send, message, attempt + 1)
         else:
@@ -102,6 +104,10 @@ class Reporter:
 
 TOO_LONG = 2
 """What the script answers when a job was given back as unknown for too long."""
+
+
+def _may_pass(error: BaseException | None) -> bool:
+    return isinstance(error, RedisError) and is_passing(error)
 
 
 def _log_stale(job: Job) -> None:

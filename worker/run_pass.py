@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from loops.closing import closing
 from loops.context import Context
-from loops.errors import RunLeft, RunTimedOut, WorkerLost
+from loops.errors import ReplayDiverged, RunLeft, RunTimedOut, WorkerLost
 from loops.guard import Raised, outcome_of
 from loops.messages import Messages
 from loops.runtime import Scope, scoped
@@ -34,6 +34,8 @@ from .left import Left
 from .lifecycle import Lifecycle
 from .log_head import LogHead
 from .nudges import SWEEP
+from .outbox import Outbox
+from .publisher import Publisher
 from .queue import Claim, Stop
 from .runtime import QueueRuntime
 from .settling import settle
@@ -79,14 +81,15 @@ class RunPass:
         self._idling = Idling(claim.slot, self._services)
         self._cancelled = asyncio.Event()
         self._context = self._new_context()
+        self._publisher = Publisher(self._writer, Outbox(begun.published), base=len(begun.prefix))
+        self._publisher.follow(self._context)
         self.runtime = QueueRuntime(
             begun,
-            writer=self._writer,
+            publisher=self._publisher,
             desk=self._desk,
             idling=self._idling,
             is_draining=lambda: lifecycle.draining,
         )
-        self.runtime.follow(self._context.messages)
 
     def _new_context(self) -> Context:
         run = self._begun.run
@@ -110,7 +113,7 @@ class RunPass:
             await self._finish_leaving()
             self._writer.leave()
             await self._close_loop()
-            self.runtime.close()
+            self._publisher.close()
             await self._services.close_within(CLOSING)
 
     async def _until_left(self) -> Left:
@@ -139,6 +142,9 @@ class RunPass:
             self._leaving = self._services.start(stopped, name="leave")
         if self._leaving is not None:
             await asyncio.wait({self._leaving}, timeout=2 * CLOSING)
+            if self._leaving.done() and not self._leaving.cancelled():
+                # Whoever stopped the job asks for nothing more; the server knows what became of it.
+                self._leaving.exception()
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
         if kind == "call":
@@ -168,11 +174,11 @@ class RunPass:
             self._watch(self._until_idle_in(self._lifecycle.drained())): Left.HANDED_BACK,
             self._watch(self._until_idle_in(self._claim.slot.asked_to_park.wait())): Left.PARKED,
         }
-        first: set[asyncio.Future[Any]] = {loop, self.runtime.left, *watched}
-        done: set[asyncio.Future[Any]] = set()
-        # Waiting does not count, so more time may be left than when the wait began.
-        while not done and (left := self._time_left()):
-            done, _ = await asyncio.wait(first, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            done = await self._first_of({loop, self.runtime.left, *watched})
+        finally:
+            for watcher in watched:
+                watcher.cancel()
         if loop in done:
             outcome = loop.result()
             return Ending(Left.FAILED, outcome.error) if outcome else Ending(Left.COMPLETED)
@@ -182,6 +188,13 @@ class RunPass:
         if lefts and (lefts[0] is Left.CANCELLED or self._time_left()):
             return Ending(lefts[0])
         return Ending(Left.TIMED_OUT, self._timed_out())
+
+    async def _first_of(self, futures: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
+        done: set[asyncio.Future[Any]] = set()
+        # Waiting does not count, so more time may be left than when the wait began.
+        while not done and (left := self._time_left()):
+            done, _ = await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        return done
 
     def _watch(self, wait: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         return self._services.start(wait, name="watch")
@@ -212,15 +225,21 @@ class RunPass:
                 async for yielded in events:
                     event = as_event(yielded)
                     if event is not None:
-                        self.runtime.publish(event)
+                        await self.runtime.publish(event)
 
     async def _sweep(self) -> None:
         """Make up for lost messages, and keep the log bounded, once a second."""
         while True:
             await asyncio.sleep(SWEEP)
             with suppress(RedisError):
-                await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+                await self._look_around()
                 await self._head.cut_when_long(self._begun.epoch)
+
+    async def _look_around(self) -> None:
+        """Read what a message would have told: answers, and whether somebody cancels the run."""
+        await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+        if await self._resources.link.command("HEXISTS", self._place.record, "cancel"):
+            self._cancelled.set()
 
     async def _close_loop(self) -> None:
         self._idling.close()
@@ -231,6 +250,15 @@ class RunPass:
 
     async def _leave(self, ending: Ending) -> Left | None:
         """Leave the run, and return how; None when a park was refused, and the loop goes on."""
+        try:
+            return await self._leave_by(ending)
+        except ReplayDiverged as error:
+            # Its messages are refused, so it cannot go on elsewhere either.
+            await self._close_loop()
+            await settle(self.runtime, self._context, Ending(Left.FAILED, error))
+            return Left.FAILED
+
+    async def _leave_by(self, ending: Ending) -> Left | None:
         match ending.left:
             case Left.PARKED:
                 return await self._park()
@@ -246,19 +274,17 @@ class RunPass:
         return ending.left
 
     async def _park(self) -> Left | None:
-        self._claim.released = True
         waiting = self.runtime.answers.waiting
-        event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
-        answer = await self.runtime.end(
-            "park", event, int(self._ran() * 1000), len(waiting), *waiting
-        )
-        if answer[0] != GO_ON:
-            return Left.PARKED
-        self._claim.released = False
-        # What it waits for is answered, or it is cancelled, and the message was lost.
-        with suppress(RedisError):
-            await self._desk.look_up(self.runtime.answers, self._begun.epoch)
-            if await self._resources.link.command("HEXISTS", self._place.record, "cancel"):
-                self._cancelled.set()
+        if self._idling.is_idle and self.runtime.answers.is_all_missing:
+            self._claim.released = True
+            event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
+            ran = int(self._ran() * 1000)
+            answer = await self.runtime.end("park", event, ran, len(waiting), *waiting)
+            if answer[0] != GO_ON:
+                return Left.PARKED
+            self._claim.released = False
+            # What it waits for is answered, or it is cancelled, and the message was lost.
+            with suppress(RedisError):
+                await self._look_around()
         await asyncio.sleep(REFUSED)
         return None

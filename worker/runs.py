@@ -25,7 +25,7 @@ from loops.errors import (
 from .keys import Keys
 from .link import Link
 from .memory import MemoryGuard
-from .new_run import RUNS_QUEUE, Created, NewPlace, NewRun, plan_run
+from .new_run import Created, NewPlace, NewRun, plan_run
 from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
 from .settings import Settings
 
@@ -67,7 +67,7 @@ class Runs:
         Raises:
             IdempotencyConflict: The key came before with another body.
             SessionBusy: The session has a run, and `on_conflict` is "reject".
-            QueueFull: The queue has reached its depth limit.
+            QueueFull: The queue, or the session's line, has reached the depth limit.
             MemoryFull: The server is nearly full.
         """
         await self._memory.refuse_when_full()
@@ -94,7 +94,7 @@ class Runs:
                 raise SessionBusy(session_id, about)
             case 5:
                 raise QueueFull(
-                    f"queue {RUNS_QUEUE!r} holds {self._settings.queue_depth!r} jobs, its limit; "
+                    f"{about} holds {self._settings.queue_depth!r} runs, the limit; "
                     "try again later",
                     retry_after=timedelta(seconds=5),
                 )
@@ -137,16 +137,13 @@ class Runs:
                 raise UnknownRun(f"there is no run {before!r} to go on from")
             start = int(rank) + 1
         ids = await self._link.command("ZREVRANGE", index, start, start + limit - 1)
-        replies = [
-            self._link.send("HGETALL", self._keys.run(tenant, run_id.decode()).record)
-            for run_id in ids
-        ]
-        loaded = [decode_run(pairs(found)) if (found := await reply) else None for reply in replies]
+        replies = await self._link.all(
+            ("HGETALL", self._keys.run(tenant, run_id.decode()).record) for run_id in ids
+        )
         runs = [
             run
-            for run in loaded
-            if run is not None
-            and (status is None or run.status == status)
+            for run in (decode_run(pairs(found)) for found in replies if found)
+            if (status is None or run.status == status)
             and (agent is None or run.agent == agent)
         ]
         return RunPage(runs, ids[-1].decode() if len(ids) == limit else None)

@@ -40,9 +40,9 @@ async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> Non
 
 async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None:
     status = OUTCOMES[ending.left] or RunStatus.FAILED
-    tally, failure = runtime.tally, failure_of(ending)
-    usage = None if tally.usage is None else tally.usage.model_dump(exclude_none=True)
-    output = _told(tally.output if context.output is None else context.output)
+    failure = failure_of(ending)
+    usage = None if runtime.usage is None else runtime.usage.model_dump(exclude_none=True)
+    output = _told(runtime.output if context.output is None else context.output)
     event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
     if usage is not None:
         event["usage"] = usage
@@ -50,7 +50,7 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
     fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
     if failure:
         fields += ["error", orjson.dumps(failure)]
-    await runtime.end("settle_run", status.value, *fields)
+    await runtime.end("settle_run", status.value, *fields, is_last=True)
     logger.info("%s run %s %s", "✓" if failure is None else "!", context.run, status)
 
 

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import os
 from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -27,11 +29,15 @@ from .insist import insist
 from .link import Link
 from .nudges import Nudges
 from .progress import ProgressFeed
-from .queue import Claim, Stop
+from .queue import POISON, Claim, Stop
 from .working import WorkerResources
 
-POISON = 3
-"""After how many workers that died in a row over a job nobody tries it again."""
+GRACE = timedelta(seconds=5)
+"""How long a tool may take to end when its time is over or it is cancelled; then it is left to
+itself."""
+
+WRITING = 20.0
+"""How many seconds a result may take to be recorded once the worker wants the job's task back."""
 
 LOST = (
     "LostTool: the worker that ran this tool died; it may or may not have had its effect, "
@@ -61,7 +67,15 @@ class StartedCall:
 class ToolJob:
     """One claim of one call."""
 
-    def __init__(self, resources: WorkerResources, claim: Claim, place: RunPlace, key: str) -> None:
+    def __init__(
+        self,
+        resources: WorkerResources,
+        claim: Claim,
+        place: RunPlace,
+        key: str,
+        *,
+        grace: timedelta = GRACE,
+    ) -> None:
         self._link: Link = resources.link
         self._app: App = resources.app
         self._nudges: Nudges = resources.nudges
@@ -69,33 +83,51 @@ class ToolJob:
         self._claim = claim
         self._place = place
         self._key = key
+        self._grace = grace.total_seconds()
         self._owner = Owner()
         self._feed = ProgressFeed(key, self._append_progress, self._owner)
         self._is_cancelled = asyncio.Event()
+        self._result: ToolResult | None = None
+        self._finishing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Fulfil the call, unless it is answered, or not ours to begin."""
+        """Fulfil the call, unless it is answered, or not ours to begin.
+
+        However the job's task is stopped, a result that is known is recorded. A tool that does not
+        end when it is cancelled is left to itself: nothing that it still does has any effect.
+        """
         started = await self._start()
         if started is None:
             return
         try:
             with self._nudges.listener(self._claim.job_id, self._hear):
-                result = await self._result_of(started)
-                await self._feed.finish()
+                await self._until_over(started)
+            if finishing := self._begin_to_finish(started):
+                await asyncio.shield(finishing)
         finally:
-            await self._say_why_stopped(started)
-            await self._owner.close()
-        if result is None:
-            await self._finish("cancelled", self._failure(started, CANCELLED))
-        else:
-            await self._finish("done", result)
+            self._feed.close()
+            if finishing := self._begin_to_finish(started):
+                await asyncio.wait({finishing}, timeout=WRITING)
+            if not await self._owner.close_within(self._grace):
+                logger.warning("! the tool of call %s does not end when cancelled", self._key)
 
-    async def _say_why_stopped(self, started: StartedCall) -> None:
-        """Answer a call whose job the worker takes back, unless another worker goes on with it."""
-        if self._claim.stop is Stop.ABORTED:
-            await self._finish("cancelled", self._failure(started, CANCELLED))
-        elif self._claim.stop in {Stop.DRAINED, Stop.SHUT} and not self._may_run_again(started):
-            await self._finish("lost", self._failure(started, DRAINED))
+    def _begin_to_finish(self, started: StartedCall) -> asyncio.Task[None] | None:
+        """Begin, once, to record the call's end, if it has come to one here."""
+        end = self._end(started)
+        if self._finishing is None and end is not None:
+            self._finishing = self._owner.start(self._finish(*end), name=f"finish {self._key}")
+        return self._finishing
+
+    def _end(self, started: StartedCall) -> tuple[str, ToolResult] | None:
+        """Return how the call ends, or None when another worker goes on with it."""
+        stop = self._claim.stop
+        if self._result is not None:
+            return "done", self._result
+        if self._is_cancelled.is_set() or stop is Stop.ABORTED:
+            return "cancelled", self._failure(started, CANCELLED)
+        if stop in {Stop.DRAINED, Stop.SHUT} and not self._may_run_again(started):
+            return "lost", self._failure(started, DRAINED)
+        return None
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
         del key, value
@@ -125,33 +157,53 @@ class ToolJob:
         if reply[0] != 1:
             claim.released = True
             return None
-        call = ToolCall(**orjson.loads(reply[1]))
+        call = ToolCall.decode(reply[1])
         agent, session_id, run_id = (part.decode() for part in reply[3:])
         logger.info("⇢ tool %s %s", call.name, self._key)
         return StartedCall(call, reply[2], agent, session_id, run_id)
 
-    async def _result_of(self, started: StartedCall) -> ToolResult | None:
-        """Return the tool's result, or None when the call was cancelled."""
+    async def _until_over(self, started: StartedCall) -> None:
+        """Wait until the call has its result, or is cancelled."""
         tool = self._tool(started)
         if tool is None:
-            return unknown_tool_result(started.call)
-        context = ToolContext(
+            self._result = unknown_tool_result(started.call)
+            return
+        limit = tool.timeout or self._settings.tool_timeout
+        seconds = limit.total_seconds() + self._grace
+        self._claim.renew_until = monotonic() + seconds + WRITING
+        context = self._context_of(started)
+        work = self._owner.start(self._perform(tool, context), name=f"tool {tool.name}")
+        cancelled = self._owner.start(self._wait_for_cancel(), name="tool cancel")
+        try:
+            await asyncio.wait(
+                {work, cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            if not work.done():
+                context.cancelled.set()
+                work.cancel()
+        if work.cancelled():
+            self._result = self._failure(started, f"ToolFailed: {tool.name!r} cancelled itself")
+        elif work.done():
+            work.result()
+        elif not cancelled.done():
+            text = f"ToolTimedOut: {tool.name!r} took longer than {limit}, and did not end then"
+            self._result = self._failure(started, text)
+
+    async def _perform(self, tool: Tool, context: ToolContext) -> None:
+        timeout = self._settings.tool_timeout
+        result = await perform(tool, context.call.arguments, context, timeout=timeout)
+        # Noted here, so that no stop can come between.
+        self._result = result
+
+    def _context_of(self, started: StartedCall) -> ToolContext:
+        return ToolContext(
             chat_id=started.session_id,
             run=started.run_id,
             call=started.call,
             attempt=started.attempt,
             sink=self._feed,
         )
-        work = self._owner.start(
-            perform(tool, started.call.arguments, context, timeout=self._settings.tool_timeout),
-            name=f"tool {tool.name}",
-        )
-        cancelled = self._owner.start(self._wait_for_cancel(), name="tool cancel")
-        await asyncio.wait({work, cancelled}, return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            return work.result()
-        context.cancelled.set()
-        return None
 
     async def _wait_for_cancel(self) -> None:
         await self._is_cancelled.wait()
@@ -177,6 +229,7 @@ class ToolJob:
         )
 
     async def _finish(self, state: str, result: ToolResult) -> None:
+        await self._feed.finish()
         recorded = await finish_call(self._link, self._place, self._claim, state, result)
         logger.info("⇠ tool %s %s", result.name, self._key)
         if not recorded and state == "done":

@@ -76,25 +76,42 @@ class Writer:
 
     async def _send_batch(self) -> bool:
         """Send all that waits, and say whether all of it was answered."""
-        batch = list(self._queue)
-        replies = [
-            self._link.send_script(one.script, [self._record], one.arguments) for one in batch
-        ]
-        is_whole = True
-        for one, reply in zip(batch, replies, strict=True):
+        sent = self._send_queued()
+        is_whole = bool(sent)
+        for place, (one, reply) in enumerate(sent):
             answer = await _answer(reply)
+            if self.is_left:
+                return True
+            if answer is not None and answer[0] == GAP and place == 0:
+                # What it said was done is not there any more: the server has lost it.
+                answer = [LEFT, 0]
             if answer is None or answer[0] == GAP:
                 is_whole = False
-            elif is_whole or answer[0] in {REPEATED, BROKEN}:
+            elif is_whole or answer[0] in {LEFT, REPEATED, BROKEN}:
                 self._queue.remove(one)
                 self._settle(one, answer)
         return is_whole
 
+    def _send_queued(self) -> list[tuple[_Sent, asyncio.Future[Reply]]]:
+        """Send all that waits; a script that cannot be sent at all ends the pass with its error."""
+        sent: list[tuple[_Sent, asyncio.Future[Reply]]] = []
+        for one in list(self._queue):
+            try:
+                reply = self._link.send_script(one.script, [self._record], one.arguments)
+            except (RedisError, TypeError, ValueError) as error:
+                self._queue.remove(one)
+                self._settle(one, [BROKEN, error])
+                break
+            sent.append((one, reply))
+        return sent
+
     def _settle(self, one: _Sent, answer: list[Any]) -> None:
+        if not one.reply.done():
+            self._tell(one, answer)
         if answer[0] in {LEFT, BROKEN}:
             self.leave()
-        if one.reply.done():
-            return
+
+    def _tell(self, one: _Sent, answer: list[Any]) -> None:
         if answer[0] == BROKEN:
             one.reply.set_exception(answer[1])
         elif answer[0] == LEFT:

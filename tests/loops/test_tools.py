@@ -122,18 +122,23 @@ def test_options_say_how_calls_are_carried_out() -> None:
         description="Look it up.",
         timeout=timedelta(seconds=3),
         queue="gpu",
-        retries=2,
-        concurrency=4,
         idempotent=True,
         read_only=True,
-        inline=True,
     )
     def look(where: str) -> str:
         return where
 
     assert (look.name, look.description) == ("look-up", "Look it up.")
-    assert (look.timeout, look.queue, look.retries) == (timedelta(seconds=3), "gpu", 2)
-    assert (look.concurrency, look.idempotent, look.read_only, look.inline) == (4, True, True, True)
+    assert (look.timeout, look.queue) == (timedelta(seconds=3), "gpu")
+    assert (look.idempotent, look.read_only) == (True, True)
+
+
+@pytest.mark.parametrize("option", [{"retries": 2}, {"concurrency": 4}, {"inline": True}])
+def test_an_option_that_does_nothing_yet_is_refused(option: Any) -> None:
+    def look() -> None: ...
+
+    with pytest.raises(SetupError, match=f"no {next(iter(option))}= yet, so the tool 'look'"):
+        tool(**option)(look)
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,7 @@ class Stubborn:
     def __init__(self, world: World) -> None:
         self.world = world
         self.passes = 0
+        self.leaving: list[int] = []
         self.closed: list[int] = []
 
     async def loop(self, context: ai.Context) -> AsyncIterator[object]:
@@ -176,6 +177,7 @@ class Stubborn:
             await self.world.open.wait()
             yield "end"
         finally:
+            self.leaving.append(mine)
             context.output = f"closed by pass {await context.step('close', close)}"
 
 
@@ -187,7 +189,7 @@ async def test_nothing_that_a_loop_does_after_it_was_given_up_has_an_effect(
         place = await mill.submit()
         await mill.until(place, "text.delta")
         mill.workers[0].stop()
-        await wait_until(lambda: loop.closed == [1], for_="the loop to be closed")
+        await wait_until(lambda: loop.leaving == [1], for_="the loop to be closed")
 
         await mill.worker("runs")
         await mill.until(place, "run.resumed")

@@ -20,7 +20,7 @@ SCRIPTS: dict[str, Callable[[Pass, dict[str, Any]], Awaitable[Any]]] = {
     "hand_back": lambda one, how: one.send(
         "hand_back", how.pop("f", None), one.claim.token, 0, **how
     ),
-    "park": lambda one, how: one.park(**how),
+    "park": lambda one, how: one.park("turn:1.0", **how),
     "settle_run": lambda one, how: one.settle(messages=how.pop("messages", ()), **how),
 }
 each_script = pytest.mark.parametrize("script", SCRIPTS)

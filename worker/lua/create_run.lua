@@ -6,27 +6,30 @@
 --   `run.queued` event, queue name, session retention in ms, session metadata, messages,
 --   tenant, then pairs of the record's fields
 -- Returns {code, text}: 1 created, 2 the same request came before (its run), 3 another body under this
---   key, 4 session busy (its run), 5 queue full, 6 the id is taken.
+--   key, 4 session busy (its run), 5 too many wait already (where), 6 the id is taken.
 -- uses: queue log run
 local record, session, seen = KEYS[1], KEYS[2], KEYS[3]
 local run_id, session_id = ARGV[1], ARGV[2]
-local now = clock()
-if seen ~= '' then
-  local before = redis.call('GET', seen)
-  if before then
-    local digest, first_run = string.match(before, '^(%S+) (%S+)$')
+local now, fields, named = clock(), {}, {}
+for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
+for i = 1, #fields, 2 do named[fields[i]] = fields[i + 1] end
+local before = seen ~= '' and redis.call('GET', seen)
+if before then
+  local digest, first_run = string.match(before, '^(%S+) (%S+)$')
+  -- The answer is void once its run is there no more: whoever asks again wants one that is.
+  if redis.call('EXISTS', named.run_base .. first_run) == 1 then
     if digest == ARGV[5] then return { 2, first_run } end
     return { 3, first_run }
   end
 end
 if redis.call('EXISTS', record) == 1 then return { 6, run_id } end
-local owner = redis.call('HGET', session, 'owner')
+local owner = session_owner(session, named.run_base, now)
 if owner and ARGV[3] == 'reject' then return { 4, owner } end
-local fields = {}
-for i = 13, #ARGV do fields[#fields + 1] = ARGV[i] end
-local named = {}
-for i = 1, #fields, 2 do named[fields[i]] = fields[i + 1] end
-if redis.call('ZCARD', named.queue_key) >= tonumber(ARGV[4]) then return { 5, '' } end
+local limit = tonumber(ARGV[4])
+if redis.call('ZCARD', named.queue_key) >= limit then return { 5, 'queue ' .. ARGV[8] } end
+if redis.call('LLEN', session .. ':queue') >= limit then
+  return { 5, 'the line of session ' .. session_id }
+end
 
 local stamp = string.format('%d', now)
 if redis.call('EXISTS', session) == 0 then

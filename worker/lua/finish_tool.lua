@@ -2,11 +2,15 @@
 -- A late or stale result is refused.
 -- KEYS: record
 -- ARGV: queue key, job id, token, call key, state (done, lost or cancelled), result, events or ''
--- Returns 1 recorded, 0 the claim is not ours, -1 too late.
+-- Returns 1 recorded, now or by the same script before, 0 the claim is not ours, -1 too late.
 -- uses: queue log run
 local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
-if not holds(queue, job, ARGV[3]) then return 0 end
 local now, calls = clock(), record .. ':calls'
+if not holds(queue, job, ARGV[3]) then
+  -- The reply may have been lost: then all stands there as it would be written now.
+  local written = redis.call('HMGET', calls, key .. '|token', key .. '|state', key .. '|result')
+  return written[1] == ARGV[3] and written[2] == ARGV[5] and written[3] == ARGV[6] and 1 or 0
+end
 local status = redis.call('HGET', record, 'status')
 local state = redis.call('HGET', calls, key .. '|state')
 release(queue, job)

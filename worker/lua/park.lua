@@ -11,8 +11,8 @@ if code == REPEATED and fenced(record, ARGV[1]) then return { GO_ON, 0 } end
 if code ~= DONE then return { code, about } end
 expire_live(record, now)
 local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel')
-if run[3] then return { GO_ON, 0 } end
 local awaited = take(ARGV, at + 2)
+if run[3] or #awaited == 0 then return { GO_ON, 0 } end
 for _, key in ipairs(awaited) do
   if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1 then return { GO_ON, 0 } end
 end

@@ -13,6 +13,9 @@ local key, turn = ARGV[last - 11], ARGV[last - 10]
 local state = redis.call('HGET', calls, key .. '|state')
 local code, about = flush(record, ARGV, now, state and 0 or 1, state and '' or ARGV[last - 2])
 if code ~= DONE and code ~= REPEATED then return { code, about, '', false } end
+if code == REPEATED and not fenced(record, ARGV[1]) then
+  return { code, about, state or '', redis.call('HGET', calls, key .. '|result') }
+end
 if turn ~= '' and redis.call('HEXISTS', journal, turn) == 0 then
   local length = string.match(redis.call('HGET', journal, 'part:' .. turn) or '0 ', '^(%d+) ')
   if tonumber(length) < tonumber(ARGV[last - 8]) then

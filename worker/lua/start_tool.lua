@@ -8,6 +8,7 @@
 -- uses: queue log run
 local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
+redis.call('DEL', queue .. ':unknown:' .. job)
 local now, calls = clock(), record .. ':calls'
 local status = redis.call('HGET', record, 'status')
 local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call')

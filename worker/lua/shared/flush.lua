@@ -26,8 +26,8 @@ local function refusal(record, epoch, number)
   return nil
 end
 
--- Returns the first slot that holds another message, if one does.
-local function first_difference(record, from, messages)
+-- Returns the first slot that holds another message, if one does; with `whole` also one that holds none.
+local function first_difference(record, from, messages, whole)
   if #messages == 0 then return nil end
   local names = redis.call('HMGET', record, 'session_key', 'session_start')
   local start = tonumber(names[2]) + from
@@ -35,13 +35,14 @@ local function first_difference(record, from, messages)
   for k, message in ipairs(held) do
     if message ~= messages[k] then return from + k - 1 end
   end
+  if whole and #held < #messages then return from + #held end
   return nil
 end
 
 -- A slot is created once: the same content again is no change, other content is a divergence.
 local function write_slots(record, from, messages)
   if #messages == 0 then return nil end
-  local differs = first_difference(record, from, messages)
+  local differs = first_difference(record, from, messages, false)
   if differs then return differs end
   local names = redis.call('HMGET', record, 'session_key', 'session_start')
   local list = names[1] .. ':messages'
@@ -74,7 +75,7 @@ local function flush(record, arguments, now, more_count, more_events)
   messages, at = take(arguments, at + 1)
   local refused = refusal(record, arguments[1], arguments[2])
   -- One whose reply was lost is told again what it was told: a divergence has written nothing.
-  local differed = refused == REPEATED and first_difference(record, from, messages)
+  local differed = refused == REPEATED and first_difference(record, from, messages, true)
   if differed then return DIVERGED, differed, at end
   if refused then return refused, 0, at end
   if #messages > 0 and not owns_session(record) then return LEFT, 0, at end

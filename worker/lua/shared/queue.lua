@@ -1,5 +1,5 @@
 -- Shared by every script that changes a queue. A queue's keys are made from its first one:
--- <queue>:claims, <queue>:tokens, <queue>:lapses, <queue>:wake.
+-- <queue>:claims, <queue>:tokens, <queue>:lapses, <queue>:wake, <queue>:unknown:<job id>.
 
 local WAKE_LIMIT = 1024
 
@@ -48,5 +48,5 @@ local function release(queue, id)
   unclaim(queue, id)
   redis.call('ZREM', queue, id)
   redis.call('ZREM', 'arq:abort', id)
-  redis.call('DEL', 'arq:job:' .. id, 'arq:retry:' .. id)
+  redis.call('DEL', 'arq:job:' .. id, 'arq:retry:' .. id, queue .. ':unknown:' .. id)
 end

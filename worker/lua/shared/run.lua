@@ -24,25 +24,34 @@ local function answer(record, now, kind, key, value)
   end
 end
 
--- The session goes to the next run that waits for it.
-local function free_session(record, now)
-  local names = redis.call('HMGET', record, 'session_key', 'run_base', 'id')
-  local session, base = names[1], names[2]
-  if redis.call('HGET', session, 'owner') ~= names[3] then
-    redis.call('LREM', session .. ':queue', 0, names[3])
-    return
-  end
+-- The session goes to the next run that waits for it, which is returned.
+local function hand_on_session(session, base, now)
   redis.call('HDEL', session, 'owner')
   while true do
     local next_run = redis.call('LPOP', session .. ':queue')
-    if not next_run then return end
+    if not next_run then return nil end
     local waiting = base .. next_run
     if redis.call('HGET', waiting, 'status') == 'queued' then
       redis.call('HSET', session, 'owner', next_run)
       enqueue_run(waiting, now, now)
-      return
+      return next_run
     end
   end
+end
+
+-- The run that has the session, nil for none; one whose record is gone has it no more.
+local function session_owner(session, base, now)
+  local owner = redis.call('HGET', session, 'owner')
+  if not owner then return nil end
+  if redis.call('EXISTS', base .. owner) == 1 then return owner end
+  return hand_on_session(session, base, now)
+end
+
+local function free_session(record, now)
+  local names = redis.call('HMGET', record, 'session_key', 'run_base', 'id')
+  local session, base, run_id = names[1], names[2], names[3]
+  redis.call('LREM', session .. ':queue', 0, run_id)
+  if session_owner(session, base, now) == run_id then hand_on_session(session, base, now) end
 end
 
 -- Every call without an answer is closed: a queued one never starts, a started one is told to stop.

@@ -1,0 +1,144 @@
+"""What a pass sends: its loop's yields, its new messages, and the scripts that carry them.
+
+The first yield after a pause goes at once, what follows within 50 ms or 4 KB. A loop that yields
+faster than the server takes it waits for the server; and one that never waits by itself lets the
+others of its process go on now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from loops.context import Context
+from loops.errors import RunLeft
+from loops.events import Event
+
+from .journal import encode_message
+from .outbox import Outbox
+from .wire import Part
+from .writer import Writer
+
+WINDOW = 0.05
+"""Seconds between two flushes of a loop's yields; the first one goes at once."""
+
+FLUSH_SIZE = 4096
+"""How many characters may wait before they are flushed all the same."""
+
+BURST = 1024 * 1024
+"""How many characters may be without an answer, before the loop waits for one."""
+
+BREATH = 100
+"""How many yields a loop may make before others of the process have a turn."""
+
+
+class Publisher:
+    """Collects what a pass has to say, and sends it in order."""
+
+    def __init__(self, writer: Writer, outbox: Outbox, *, base: int) -> None:
+        self._writer = writer
+        self._outbox = outbox
+        self._base = base
+        self._slots = 0
+        self._context: Context | None = None
+        self._flush_due: asyncio.TimerHandle | None = None
+        self._flush_at = 0.0
+        self._flushed = -WINDOW
+        self._unanswered = 0
+        self._room = asyncio.Event()
+        self._breath = BREATH
+        self.open_turns: set[str] = set()
+        """The turns that are asked and not recorded; no message goes ahead of one of them."""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the pass owns its run no more."""
+        return self._writer.is_left
+
+    def follow(self, context: Context) -> None:
+        """Store what is added to this history in the session; the input's messages come first."""
+        self._context = context
+
+    @property
+    def history_length(self) -> int:
+        """How many messages the history has now."""
+        return 0 if self._context is None else len(self._context.messages)
+
+    async def publish(self, event: Event) -> None:
+        """Publish what the loop yielded, unless an earlier pass has.
+
+        Raises:
+            RunLeft: When the pass owns its run no more.
+        """
+        if self._writer.is_left:
+            raise RunLeft
+        if self._outbox.put_yield(event):
+            self._flush_soon()
+        self._breath -= 1
+        if self._breath <= 0:
+            self._breath = BREATH
+            await asyncio.sleep(0)
+        while self._unanswered + self._outbox.size > BURST and not self._writer.is_left:
+            self._flush()
+            self._room.clear()
+            await self._room.wait()
+
+    def say(
+        self, kind: str, data: dict[str, Any], *, turn: int | None = None, opens: str | None = None
+    ) -> None:
+        """Publish an event of the runtime's own; `opens` is the key of a turn that it opens."""
+        self._outbox.put(kind, data, turn=turn, opens=opens)
+        self._flush_soon()
+
+    def note_handed(self, key: str) -> None:
+        """Note, with the next script, that an answer from elsewhere has reached the loop."""
+        self._outbox.put_handed(key)
+
+    def send(self, script: str, *more: Part, is_last: bool = False) -> asyncio.Future[list[Any]]:
+        """Send a script with all that waits; the last one takes every message with it."""
+        with_messages = is_last or not self.open_turns
+        return self._writer.submit(script, self._take(with_messages=with_messages), *more)
+
+    def _take(self, *, with_messages: bool) -> list[Part]:
+        added = []
+        if with_messages and self._context is not None:
+            added = self._context.messages[self._base + self._slots :]
+        slot, self._slots = self._slots, self._slots + len(added)
+        self._cancel_flush()
+        self._flushed = asyncio.get_running_loop().time()
+        return self._outbox.take(slot, [encode_message(message) for message in added])
+
+    def _flush_soon(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        at = now if self._outbox.size > FLUSH_SIZE else max(now, self._flushed + WINDOW)
+        if self._flush_due is not None:
+            if self._flush_at <= at:
+                return
+            self._flush_due.cancel()
+        self._flush_at = at
+        self._flush_due = loop.call_at(at, self._flush)
+
+    def _flush(self) -> None:
+        self._cancel_flush()
+        if self._outbox.is_empty:
+            return
+        size = self._outbox.size
+        self._unanswered += size
+        # A message goes with a unit, never with a mere flush: its turn may not be recorded yet.
+        reply = self._writer.submit("append_yields", self._take(with_messages=False))
+
+        def answered(_: asyncio.Future[list[Any]]) -> None:
+            self._unanswered -= size
+            self._room.set()
+
+        reply.add_done_callback(answered)
+
+    def _cancel_flush(self) -> None:
+        if self._flush_due is not None:
+            self._flush_due.cancel()
+            self._flush_due = None
+
+    def close(self) -> None:
+        """Flush nothing more."""
+        self._cancel_flush()
