@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from hashlib import sha256
 from http import HTTPStatus
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
@@ -18,8 +16,8 @@ from . import pages, tickets
 from .auth import now
 from .deps import AtDesk, RunBody, Wait
 from .desk import Desk, promptly
-from .errors import Refusal
 from .events import Reading
+from .idempotency import idempotency
 from .schemas import (
     Accepted,
     CallList,
@@ -57,20 +55,9 @@ def _new_run(request: Request, body: RunRequest) -> NewRun:
         on_conflict=body.on_conflict,
         timeout=body.time_limit,
         metadata=body.metadata,
-        idempotency=_idempotency(request, body),
+        idempotency=idempotency(request, body, but=frozenset({"stream"})),
         traceparent=_traceparent(request.headers.get("traceparent")),
     )
-
-
-def _idempotency(request: Request, body: RunRequest) -> tuple[str, str] | None:
-    key = request.headers.get("idempotency-key")
-    if key is None:
-        return None
-    if not 0 < len(key) <= 255:
-        message = f"an Idempotency-Key has 1 to 255 characters, not {len(key)}"
-        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", message)
-    content = orjson.dumps(body.model_dump(exclude={"stream"}), option=orjson.OPT_SORT_KEYS)
-    return sha256(f"POST /v1/runs\n{key}".encode()).hexdigest(), sha256(content).hexdigest()
 
 
 def _traceparent(text: str | None) -> str | None:

@@ -13,6 +13,7 @@ from .cursors import given, session_cursor, wanted_types
 from .deps import AtDesk, SessionBody
 from .desk import checked_session_id, desk_of, promptly
 from .follower import End
+from .idempotency import idempotency
 from .schemas import MessageList, MessageView, SessionList, SessionView
 from .session_feed import open_session_feed
 from .streams import form_of
@@ -21,10 +22,14 @@ router = APIRouter(prefix="/v1/sessions")
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
-async def create_session(desk: AtDesk, body: SessionBody) -> SessionView:
-    """Open a session."""
-    sessions = desk.office.resources.sessions
-    created = sessions.create(desk.tenant, session_id=body.id, metadata=dict(body.metadata))
+async def create_session(request: Request, desk: AtDesk, body: SessionBody) -> SessionView:
+    """Open a session; the same request under the same `Idempotency-Key` gives the same one."""
+    created = desk.office.resources.sessions.create(
+        desk.tenant,
+        session_id=body.id,
+        metadata=dict(body.metadata),
+        idempotency=idempotency(request, body),
+    )
     return SessionView.of(await promptly(created))
 
 

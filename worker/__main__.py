@@ -27,7 +27,7 @@ from .jobs import JOBS, settle_dead
 from .new_run import NEEDED_QUEUES
 from .resources import Resources, open_resources
 from .settings import Settings, SettingsError
-from .upkeep import prune_indexes
+from .upkeep import keep_up
 from .working import working
 
 ALL = NEEDED_QUEUES
@@ -123,7 +123,7 @@ async def _worker(
     resources: Resources, app: App, queues: tuple[str, ...], concurrency: int
 ) -> AsyncGenerator[QueueWorker]:
     ctx: dict[str, Any] = {}
-    upkeep = cron(prune_indexes, name=f"{resources.keys.namespace}/upkeep", second=0)
+    upkeep = cron(keep_up, name=f"{resources.keys.namespace}/upkeep", second=0)
     work = Work(JOBS, queues, concurrency, cron_jobs=[upkeep], on_dead=settle_dead, ctx=ctx)
     worker = QueueWorker(resources.link, resources.keys, resources.settings, work)
     async with working(resources, app=app, worker_id=worker.worker_id) as mine:

@@ -22,12 +22,14 @@ class Answers:
     """What a pass waits for from outside of it."""
 
     def __init__(self, handed: Sequence[str]) -> None:
+        self._places = {key: place for place, key in enumerate(handed)}
         self._order = list(handed)
         self._known: dict[str, bytes] = {}
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._asked: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
         self._given: set[str] = set()
+        self._is_caught_up = not handed
         self._moved = asyncio.Event()
 
     @property
@@ -39,6 +41,10 @@ class Answers:
     def is_all_missing(self) -> bool:
         """Whether the loop waits for something, and nothing that it waits for is here."""
         return bool(self._waiting) and set(+self._held) == set(self._waiting)
+
+    def is_ready(self, key: str) -> bool:
+        """Whether the answer is here, and nothing has to reach the loop before it."""
+        return key in self._known and not self._missing_before(key)
 
     def result_of(self, key: str) -> ToolResult | None:
         """Return the result of a call, if it is here."""
@@ -89,8 +95,12 @@ class Answers:
         """Note that the loop has the answer, and say whether that is new to the record."""
         self._given.add(key)
         self._moved.set()
-        return key not in self._order
+        return key not in self._places
 
     def _missing_before(self, key: str) -> list[str]:
-        before = self._order[: self._order.index(key)] if key in self._order else self._order
-        return [one for one in before if one not in self._given]
+        if self._is_caught_up:
+            return []
+        before = self._order[: self._places.get(key, len(self._order))]
+        missing = [one for one in before if one not in self._given]
+        self._is_caught_up = not missing and len(before) == len(self._order)
+        return missing

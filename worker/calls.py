@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from threading import Event
 from time import monotonic, time
 
 import orjson
 
 from loops.jsonable import jsonable
 from loops.messages import ToolCall, ToolResult
+from loops.perform import perform
+from loops.tool_context import ToolContext
 from loops.tools import Tool
 
 from .answers import Answers
@@ -39,22 +43,42 @@ class RunPlace:
         return self.keys.run(self.tenant, self.run_id).calls
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools that a run's agent offers, on every worker."""
+
+    agent: str
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    """What a tool may know that is performed where its loop runs."""
+
+
 class CallDesk:
     """Makes jobs of calls, and looks up their answers."""
 
-    def __init__(self, link: Link, place: RunPlace, settings: Settings, *, agent: str) -> None:
+    def __init__(self, link: Link, place: RunPlace, settings: Settings, *, offer: Offer) -> None:
         self._link = link
-        self._agent = agent
+        self._offer = offer
         self._place = place
         self._settings = settings
         self._since: dict[str, float] = {}
+
+    def offers(self, tool: Tool) -> bool:
+        """Say whether other workers have the very same tool."""
+        return self._offer.tools.get(tool.name) is tool
+
+    async def perform(self, tool: Tool, call: ToolCall) -> ToolResult:
+        """Perform a call right here."""
+        context = replace(self._offer.context, call=call, cancelled=Event())
+        limit = self._settings.tool_timeout
+        return await perform(tool, call.arguments, context, timeout=limit)
 
     def job_of(
         self, call: ToolCall, tool: Tool, *, turn: str, part: bytes, length: int
     ) -> list[Part]:
         """Return the last arguments of the script that starts the call."""
         keys, tenant, run_id = self._place.keys, self._place.tenant, self._place.run_id
-        arguments = [tenant, run_id, call.key, f"{self._agent}/{call.name}"]
+        arguments = [tenant, run_id, call.key, f"{self._offer.agent}/{call.name}"]
         told = jsonable(asdict(call))
         queued = {"call": call.key, "id": told["id"], "name": call.name, "queue": tool.queue}
         return [

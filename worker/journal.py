@@ -81,8 +81,9 @@ def request_hashes(request: ModelRequest) -> tuple[str, str]:
         request.max_tokens,
         dict(request.params),
     ]
-    masked = short_hash(seen, _DIGITS.sub("#", request.system))
-    return masked, short_hash(seen, request.system)
+    # The history may be long: it is written out once.
+    told = short_hash(seen)
+    return short_hash(told, _DIGITS.sub("#", request.system)), short_hash(told, request.system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +197,10 @@ class Journal:
         system prompt alone: a clock stands there.
         """
         masked, own = request_hashes(request)
-        key = self.numbered(f"turn:{masked}{own}")
+        name = f"turn:{masked}" if own == masked else f"turn:{masked}{own}"
+        key = self.numbered(name)
         while key in self._used:
-            key = self.numbered(f"turn:{masked}{own}")
+            key = self.numbered(name)
         if key not in self._turns:
             for recorded in self._turns:
                 if recorded.startswith(f"turn:{masked}") and recorded not in self._used:

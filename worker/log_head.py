@@ -38,14 +38,12 @@ class LogHead:
 
     async def cut_when_long(self, epoch: int) -> None:
         """Cut the log if it holds more events or bytes than the settings allow."""
-        fields = pairs(await self._link.command("HGETALL", self._place.record))
-        if not fields:
-            return
-        cut, last = int(fields.get("cut", 0)), int(fields["last_seq"])
-        size = int(fields["log_bytes"])
+        told = await self._link.command("HMGET", self._place.record, "cut", "last_seq", "log_bytes")
+        cut, last, size = (int(value or 0) for value in told)
         settings = self._settings
         if last - cut <= settings.log_events and size <= settings.log_bytes:
             return
+        fields = pairs(await self._link.command("HGETALL", self._place.record))
         opened = [int(seq) for name, seq in fields.items() if name.startswith("open:")]
         below = min([*opened, last])
         await self._cut(

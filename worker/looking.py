@@ -47,7 +47,7 @@ class WorkerView:
 
 async def look_at_queues(link: Link, keys: Keys) -> list[QueueView]:
     """Return every queue that was ever used or served, by name."""
-    now = await _now(link)
+    now = await server_time(link)
     names = await _names(link, keys)
     asked = [question for name in names for question in _questions(keys, name, now)]
     replies = iter(await link.all(asked))
@@ -56,7 +56,7 @@ async def look_at_queues(link: Link, keys: Keys) -> list[QueueView]:
 
 async def look_at_workers(link: Link, keys: Keys) -> list[WorkerView]:
     """Return every worker that is alive, by id."""
-    now = await _now(link)
+    now = await server_time(link)
     served: dict[str, list[str]] = {}
     names = await _names(link, keys)
     alive = await link.all(("ZRANGEBYSCORE", keys.workers(name), now, "+inf") for name in names)
@@ -71,7 +71,8 @@ async def look_at_workers(link: Link, keys: Keys) -> list[WorkerView]:
     ]
 
 
-async def _now(link: Link) -> int:
+async def server_time(link: Link) -> int:
+    """Return the milliseconds since the epoch by Redis' clock, the only one that counts."""
     seconds, microseconds = await link.command("TIME")
     return int(seconds) * 1000 + int(microseconds) // 1000
 

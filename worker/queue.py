@@ -14,7 +14,6 @@ from .link import Link
 from .payloads import JSON, encode_job
 from .slots import Slot, lone_slot
 
-
 POISON: Final = 3
 """After how many workers that died in a row over a job nobody tries it again."""
 

@@ -27,7 +27,7 @@ from loops.tasks import Owner
 from loops.wire import as_event
 
 from .begin import Begun
-from .calls import CallDesk, RunPlace
+from .calls import CallDesk, Offer, RunPlace
 from .ending import LEFT_BY_STOP, Ending
 from .idling import Idling
 from .left import Left
@@ -76,11 +76,16 @@ class RunPass:
         self._leaving: asyncio.Task[Left | None] | None = None
         self._began = monotonic()
         self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
-        self._desk = CallDesk(resources.link, place, resources.settings, agent=begun.run.agent)
+        self._context = self._new_context()
+        offer = Offer(
+            begun.run.agent,
+            resources.app.tools_of(begun.run.agent),
+            self._context.tool_context(),
+        )
+        self._desk = CallDesk(resources.link, place, resources.settings, offer=offer)
         self._head = LogHead(resources.link, resources.log, place, resources.settings)
         self._idling = Idling(claim.slot, self._services)
         self._cancelled = asyncio.Event()
-        self._context = self._new_context()
         self._publisher = Publisher(self._writer, Outbox(begun.published), base=len(begun.prefix))
         self._publisher.follow(self._context)
         self.runtime = QueueRuntime(

@@ -196,17 +196,37 @@ class QueueRuntime:
         if not call.key:
             name = f"x.{short_hash(call.name, call.arguments)}"
             call = replace(call, key=self._begun.journal.numbered(name))
+        if not self._calls.offers(tool):
+            return await self._perform_here(call, tool)
         if not self._known(call.key):
             await self._start(call, tool)
-        self._idling.begin_wait()
-        try:
-            result = ToolResult.decode(await self.answers.wait(call.key))
-        finally:
-            await self._idling.end_wait()
+        result = ToolResult.decode(await self._answer(call.key))
         if self.answers.hand_over(call.key):
             self._publisher.note_handed(call.key)
         # Whoever answers for a lost worker knows the key alone.
         return replace(result, id=call.id, name=call.name)
+
+    async def _perform_here(self, call: ToolCall, tool: Tool) -> ToolResult:
+        """Perform a tool that this loop alone has, and record its result as a step."""
+        recorded = self._begun.journal.unit(call.key)
+        if recorded is not None:
+            return ToolResult.decode(recorded)
+        self._idling.busy(+1)
+        try:
+            result = await self._calls.perform(tool, call)
+        finally:
+            self._idling.busy(-1)
+        await self._publisher.send("record_unit", call.key, result.encode())
+        return result
+
+    async def _answer(self, key: str) -> bytes:
+        if self.answers.is_ready(key):
+            return await self.answers.wait(key)
+        self._idling.begin_wait()
+        try:
+            return await self.answers.wait(key)
+        finally:
+            await self._idling.end_wait()
 
     def _known(self, key: str) -> bool:
         """Say whether an earlier pass has started the call."""

@@ -6,19 +6,28 @@ A run's messages enter its session by the pass that owns the run, one slot each,
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
-from loops.errors import AlreadySettled, InvalidInput, StillRunning, UnknownSession
+from loops.errors import (
+    AlreadySettled,
+    IdempotencyConflict,
+    InvalidInput,
+    StillRunning,
+    UnknownRun,
+    UnknownSession,
+)
 
 from .keys import Keys
 from .link import Link
-from .new_run import SESSION_RETENTION, milliseconds
+from .new_run import IDEMPOTENCY, SESSION_RETENTION, milliseconds
 from .run_record import pairs
 from .runs import Runs
+from .wire import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +63,51 @@ class Sessions:
         self._runs = runs
 
     async def create(
-        self, tenant: str, *, session_id: str | None = None, metadata: dict[str, Any] | None = None
+        self,
+        tenant: str,
+        *,
+        session_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        idempotency: tuple[str, str] | None = None,
     ) -> SessionRecord:
         """Open a session.
 
+        `idempotency` are digests of a key and of the request: the same pair gives the same session.
+
         Raises:
             InvalidInput: The tenant has a session of that id.
+            IdempotencyConflict: The key came before with another request.
         """
         name = session_id or f"ses_{secrets.token_hex(16)}"
-        created = await self._link.run(
-            "create_session",
-            keys=[
-                self._keys.session(tenant, name).record,
-                self._keys.sessions(tenant),
-                self._keys.tenants,
-            ],
-            arguments=[name, orjson.dumps(metadata or {}), milliseconds(SESSION_RETENTION), tenant],
-        )
-        if created == 0:
+        keys, arguments = self._plan(tenant, name, metadata or {}, idempotency or ("", ""))
+        code, found = await self._link.run("create_session", keys, arguments)
+        if code == 0:
             raise InvalidInput(f"session {name!r} exists; choose another id, or leave it out")
-        return await self.load(tenant, name)
+        if code == 3:
+            raise IdempotencyConflict(
+                f"this idempotency key belongs to session {found.decode()!r}, made from another "
+                "request; send a new key, or the same request"
+            )
+        return await self.load(tenant, found.decode())
+
+    def _plan(
+        self, tenant: str, name: str, metadata: dict[str, Any], idempotency: tuple[str, str]
+    ) -> tuple[list[Part], list[Part]]:
+        key, body = idempotency
+        return [
+            self._keys.session(tenant, name).record,
+            self._keys.sessions(tenant),
+            self._keys.tenants,
+            self._keys.idempotency(tenant, key) if key else "",
+        ], [
+            name,
+            orjson.dumps(metadata),
+            milliseconds(SESSION_RETENTION),
+            tenant,
+            body,
+            milliseconds(IDEMPOTENCY),
+            self._keys.session(tenant, "").record,
+        ]
 
     async def load(self, tenant: str, session_id: str) -> SessionRecord:
         """Return the session as it stands.
@@ -81,26 +115,29 @@ class Sessions:
         Raises:
             UnknownSession: This tenant has no such session.
         """
-        found = await self._load(tenant, session_id)
-        if found is None:
+        found = await self._load(tenant, [session_id])
+        if not found:
             raise UnknownSession(f"there is no session {session_id!r}")
-        return found
+        return found[0]
 
-    async def _load(self, tenant: str, session_id: str) -> SessionRecord | None:
-        names = self._keys.session(tenant, session_id)
-        fields = pairs(await self._link.command("HGETALL", names.record))
-        if not fields:
-            return None
-        owner = fields.get("owner")
-        return SessionRecord(
-            id=session_id,
-            created_at=datetime.fromtimestamp(int(fields["created"]) / 1000, UTC),
-            used_at=datetime.fromtimestamp(int(fields["used"]) / 1000, UTC),
-            metadata=orjson.loads(fields["metadata"]),
-            length=await self._link.command("LLEN", names.messages),
-            owner=owner.decode() if owner else None,
-            waiting=await self._link.command("LLEN", names.queue),
+    async def _load(self, tenant: str, ids: Sequence[str]) -> list[SessionRecord]:
+        """Return those of the sessions that are there, in one round trip."""
+        all_names = [self._keys.session(tenant, session_id) for session_id in ids]
+        replies = await self._link.all(
+            question
+            for names in all_names
+            for question in (
+                ("HGETALL", names.record),
+                ("LLEN", names.messages),
+                ("LLEN", names.queue),
+            )
         )
+        told = zip(ids, replies[::3], replies[1::3], replies[2::3], strict=True)
+        return [
+            _decode(session_id, pairs(fields), length, waiting)
+            for session_id, fields, length, waiting in told
+            if fields
+        ]
 
     async def page(
         self, tenant: str, *, before: str | None = None, limit: int = 50
@@ -117,8 +154,7 @@ class Sessions:
                 raise UnknownSession(f"there is no session {before!r} to go on from")
             start = int(rank) + 1
         ids = await self._link.command("ZREVRANGE", index, start, start + limit - 1)
-        loaded = [await self._load(tenant, name.decode()) for name in ids]
-        sessions = [session for session in loaded if session is not None]
+        sessions = await self._load(tenant, [name.decode() for name in ids])
         return sessions, ids[-1].decode() if len(ids) == limit else None
 
     async def messages(
@@ -155,7 +191,7 @@ class Sessions:
             code, about = await self._link.run(
                 "delete_session",
                 keys=[names.record, self._keys.sessions(tenant)],
-                arguments=[session_id],
+                arguments=[session_id, self._keys.run(tenant, "").record],
             )
             if code == -1:
                 raise UnknownSession(f"there is no session {session_id!r}")
@@ -173,7 +209,22 @@ class Sessions:
     async def _cancel(self, tenant: str, run_id: str) -> None:
         try:
             receipt = await self._runs.cancel(tenant, run_id, reason="its session was deleted")
-        except AlreadySettled:
+        except (AlreadySettled, UnknownRun):
             return
         if not receipt.is_settled:
             raise StillRunning(f"run {run_id!r} is stopping; delete its session again in a moment")
+
+
+def _decode(
+    session_id: str, fields: Mapping[str, bytes], length: int, waiting: int
+) -> SessionRecord:
+    owner = fields.get("owner")
+    return SessionRecord(
+        id=session_id,
+        created_at=datetime.fromtimestamp(int(fields["created"]) / 1000, UTC),
+        used_at=datetime.fromtimestamp(int(fields["used"]) / 1000, UTC),
+        metadata=orjson.loads(fields["metadata"]),
+        length=length,
+        owner=owner.decode() if owner else None,
+        waiting=waiting,
+    )

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from loops.context import Context
-from loops.errors import ReplayDiverged
+from loops.errors import ReplayDiverged, RunError
 from loops.jsonable import clean_text, jsonable
 
 from .closing_history import closing_messages
@@ -51,7 +51,24 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
     if failure:
         fields += ["error", orjson.dumps(failure)]
     await runtime.end("settle_run", status.value, *fields, is_last=True)
-    logger.info("%s run %s %s", "✓" if failure is None else "!", context.run, status)
+    if failure is None:
+        logger.info("✓ run %s %s", context.run, status)
+    else:
+        _report(context.run, status, failure, ending.error)
+
+
+def _report(run_id: str, status: str, failure: dict[str, str], error: BaseException | None) -> None:
+    """Say why a run did not complete; with the traceback where the user's own code raised."""
+    is_theirs = error is not None and not isinstance(error, RunError)
+    logger.log(
+        logging.WARNING if is_theirs else logging.INFO,
+        "! run %s %s %s: %s",
+        run_id,
+        status,
+        failure["code"],
+        failure["message"],
+        exc_info=error if is_theirs else None,
+    )
 
 
 def _told(output: object) -> str:

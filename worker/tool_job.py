@@ -96,12 +96,15 @@ class ToolJob:
         However the job's task is stopped, a result that is known is recorded. A tool that does not
         end when it is cancelled is left to itself: nothing that it still does has any effect.
         """
-        started = await self._start()
-        if started is None:
-            return
+        # From before the call begins, since somebody may cancel it at once.
+        with self._nudges.listener(self._claim.job_id, self._hear):
+            started = await self._start()
+            if started is not None:
+                await self._fulfil(started)
+
+    async def _fulfil(self, started: StartedCall) -> None:
         try:
-            with self._nudges.listener(self._claim.job_id, self._hear):
-                await self._until_over(started)
+            await self._until_over(started)
             if finishing := self._begin_to_finish(started):
                 await asyncio.shield(finishing)
         finally:
@@ -167,7 +170,10 @@ class ToolJob:
         tool = self._tool(started)
         if tool is None:
             self._result = unknown_tool_result(started.call)
-            return
+        elif self._claim.stop is not Stop.ABORTED:
+            await self._until_performed(started, tool)
+
+    async def _until_performed(self, started: StartedCall, tool: Tool) -> None:
         limit = tool.timeout or self._settings.tool_timeout
         seconds = limit.total_seconds() + self._grace
         self._claim.renew_until = monotonic() + seconds + WRITING

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,6 +93,14 @@ def test_arguments_are_parsed() -> None:
 def test_broken_arguments_say_what_is_wrong_and_how_to_mend_it() -> None:
     with pytest.raises(InvalidArguments, match=r"'add' are not valid: Expecting .* send one JSON"):
         call('{"a": 1').parsed()
+
+
+def test_a_call_survives_its_json_and_a_newer_writers_fields() -> None:
+    made = ToolCall("a", "turn:1.0", "add", '{"a": "\ud83d"', turn="turn:1", block=2, number=3)
+    newer = made.encode()[:-1] + b',"later":true}'
+
+    assert ToolCall.decode(newer) == replace(made, arguments='{"a": "\ufffd"')
+    assert ToolCall.decode(b'{"id":"a","key":"k","name":"add","arguments":""}').block == 0
 
 
 def test_a_result_survives_its_json() -> None:

@@ -16,7 +16,7 @@ from tests.worker.workshop import KEYS, make_worker, running, settings
 from worker.functions import job_function
 from worker.link import Link
 from worker.payloads import dumps, loads
-from worker.queue import RELEASED, Claim, QueueClient, Released, Stop
+from worker.queue import POISON, RELEASED, Claim, QueueClient, Released, Stop
 
 
 @pytest.fixture
@@ -491,7 +491,7 @@ async def test_a_function_that_nobody_has_known_for_five_minutes_is_dead(
         return RELEASED
 
     job_id = await queue.enqueue("tools", "note", [1])
-    noted = f"{KEYS.queue('tools').queue}:unknown:{job_id}"
+    noted = KEYS.queue("tools").unknown(str(job_id))
     await link.command("SET", noted, 1, "PX", 60_000)
 
     async with running(make_worker(link, [job_function(notes.wait, name="x")], on_dead=bury)):
@@ -527,6 +527,28 @@ async def test_a_job_that_cost_three_workers_is_dead(link: Link, queue: QueueCli
 
     assert "3 workers were lost" in result["r"].message
     assert notes.seen == []
+
+
+@pytest.mark.parametrize("before", [2 * POISON - 1, 2 * POISON])
+async def test_a_job_that_cannot_settle_itself_is_given_up_at_last(
+    link: Link, queue: QueueClient, notes: Notes, before: int
+):
+    async def settle(ctx: dict[str, Any], claim: Claim, reason: str) -> Released:
+        notes.seen.append(reason)
+        await link.run("finish", [claim.queue], [claim.job_id, claim.token, "", 1])
+        return RELEASED
+
+    job_id = str(await queue.enqueue("tools", "note", [1]))
+    names = KEYS.queue("tools")
+    await link.command("HSET", names.lapses, job_id, before)
+    await link.command("HSET", names.tokens, job_id, "gone:1")
+    await link.command("ZADD", names.claims, 1, job_id)
+    function = job_function(notes.note, name="note", settles_itself=True)
+
+    async with running(make_worker(link, [function], on_dead=settle)):
+        await _gone(queue)
+
+    assert notes.seen == [1 if before < 2 * POISON else "worker_lost"]
 
 
 async def test_a_waiting_job_gives_its_slot_to_another(link: Link, queue: QueueClient):

@@ -38,6 +38,16 @@ async def test_the_first_pass_starts_the_run(hands: Hands):
     assert (started.type, started.data) == ("run.started", {"attempt": 1, "worker": "w"})
 
 
+async def test_a_run_that_begins_is_known_to_some_worker(hands: Hands):
+    place = await hands.submit()
+    noted = place.keys.queue("runs").unknown(place.keys.run_job(TENANT, place.run_id))
+    await hands.link.command("SET", noted, 1)
+
+    await hands.drive(place)
+
+    assert await hands.link.command("EXISTS", noted) == 0
+
+
 async def test_a_claim_that_is_not_ours_begins_nothing(hands: Hands):
     place = await hands.submit()
     claim = await hands.claim()

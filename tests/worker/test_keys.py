@@ -37,6 +37,7 @@ def test_a_queues_names_are_those_that_arq_reads():
     assert queue.queue == "arq:queue:loopmill:gpu"
     assert (queue.claims, queue.tokens) == (f"{queue.queue}:claims", f"{queue.queue}:tokens")
     assert (queue.lapses, queue.wake) == (f"{queue.queue}:lapses", f"{queue.queue}:wake")
+    assert queue.unknown("t/a") == f"{queue.queue}:unknown:t/a"
 
 
 @given(NAMES, NAMES, NAMES, NAMES)

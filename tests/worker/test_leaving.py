@@ -196,7 +196,7 @@ async def test_nothing_that_a_loop_does_after_it_was_given_up_has_an_effect(
         world.open.set()
         ended = await mill.ended(place)
 
-    assert (ended.run.output, loop.closed) == ("closed by pass 2", [1, 2])
+    assert (ended.run.output, loop.closed) == ("closed by pass 2", [2])
     assert [data["text"] for data in ended.of("text.delta")] == ["begin", "end"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from loops.tasks import Owner
 from tests.waiting import wait_until
 from worker.outbox import EVENT_LIMIT
-from worker.progress import WINDOW, ProgressFeed
+from worker.progress import ENTRY_LIMIT, WAITING_LIMIT, WINDOW, ProgressFeed
 
 
 @pytest.fixture
@@ -122,6 +122,33 @@ async def test_what_was_told_while_the_log_is_away_comes_after_and_before_the_en
 
     assert log.values == [1, 2, 3]
     assert log.numbers == [1, 2]
+
+
+async def test_what_is_told_after_the_end_is_not_taken(feed: ProgressFeed, log: Log, owner: Owner):
+    feed("in time", kept=True)
+    await feed.finish()
+
+    feed("late", kept=True)
+    feed(1.0, kept=False)
+    await owner.join()
+
+    assert log.values == ["in time"]
+
+
+async def test_a_stream_of_much_is_told_in_bounded_entries_without_a_pause(
+    feed: ProgressFeed, log: Log
+):
+    values = [f"{number:03}" + "x" * 20_000 for number in range(200)]
+    began = time.monotonic()
+    for value in values:
+        feed(value, kept=True)
+    await wait_until(lambda: len(log.values) >= 200 - WAITING_LIMIT // 20_000)
+    took = time.monotonic() - began
+    await feed.finish()
+
+    assert log.values == values
+    assert max(sum(map(len, entry)) for entry in log.entries) <= ENTRY_LIMIT
+    assert took < WINDOW * 8
 
 
 async def test_a_tool_that_tells_nothing_appends_nothing(feed: ProgressFeed, log: Log):

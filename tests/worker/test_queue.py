@@ -393,11 +393,12 @@ async def test_a_counted_retry_counts_and_waits(queue: QueueClient, hands: Hands
 
 
 async def test_a_retry_past_its_patience_is_refused_and_the_claim_stands(
-    queue: QueueClient, hands: Hands
+    queue: QueueClient, hands: Hands, any_link: Link, keys: Keys
 ):
     await queue.enqueue("tools", "f", job_id="t/a")
     [claim] = await hands.jobs()
     assert await hands.retry(*claim, patience=30) == 1
+    assert await any_link.command("EXISTS", keys.queue("tools").unknown("t/a")) == 1
     claim = ("", "")
 
     async def is_refused() -> bool:
@@ -407,6 +408,7 @@ async def test_a_retry_past_its_patience_is_refused_and_the_claim_stands(
 
     await wait_until(is_refused, for_="the patience to end")
     assert await hands.finish(*claim) == 1
+    assert await any_link.command("EXISTS", keys.queue("tools").unknown("t/a")) == 0
 
 
 async def test_a_retry_resets_the_count_of_lapses(queue: QueueClient, hands: Hands):

@@ -148,3 +148,31 @@ async def test_a_log_that_grows_long_is_cut_below_its_open_turn_while_the_run_go
     assert "turn.started" in [event.type for event in events]
     assert ended.run.cut > 0
     assert ended.run.output == "open"
+
+
+async def test_a_tool_that_only_the_loop_has_is_performed_where_the_loop_runs(
+    link: Link, world: World
+):
+    done: list[str] = []
+
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        @ai.tool
+        async def note(what: str) -> str:
+            """Note something down."""
+            done.append(what)
+            return f"noted {what}"
+
+        model = scripted(in_turn([call("note", what="this")], "done"))
+        context.model, context.tools = model, [note]
+        async for event in ai.default_loop(context):
+            yield event
+            if isinstance(event, ai.events.ToolCallResult):
+                await world.open.wait()
+
+    async with milling(link, {"agent": loop}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "tool.finished")
+        ended = await resumed(mill, place, world)
+
+    assert (done, ended.results, ended.run.output) == (["this"], ["noted this"], "done")
+    assert ended.of("tool.queued") == []

@@ -241,7 +241,7 @@ def telling(world: World) -> ai.Agent:
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 async def test_a_call_is_performed_once_whichever_command_of_its_worker_fails(
-    link: Link, world: World, redis_url: str, fault: Fault
+    link: Link, world: World, redis_url: str, fault: Fault, caplog: pytest.LogCaptureFixture
 ):
     async with open_link(redis_url) as own:
         for at in range(1, 60):
@@ -253,6 +253,7 @@ async def test_a_call_is_performed_once_whichever_command_of_its_worker_fails(
             if not trap.has_sprung:
                 break
     assert at > 3
+    assert "too late" not in caplog.text
 
 
 async def _performed(link: Link, own: Link, agent: ai.Agent, trap: Trap) -> Ended:

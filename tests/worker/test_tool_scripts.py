@@ -94,6 +94,38 @@ async def test_a_result_is_recorded_once_and_its_job_is_gone(one: Pass):
     assert await one.hands.resources.queue.depth("tools") == 0
 
 
+async def test_a_result_whose_reply_was_lost_is_recorded_still(one: Pass):
+    tool = await called(one)
+    await tool.start()
+    await tool.finish("sent")
+    told = await one.hands.types(one.place)
+
+    assert await tool.finish("sent") == 1
+
+    assert await tool.finish("sent", state="cancelled") == 0
+    assert await one.hands.types(one.place) == told
+
+
+async def test_a_result_equal_to_what_another_worker_said_is_not_the_stale_ones(one: Pass):
+    tool = await called(one, again=True)
+    await tool.start()
+    other = await lost(tool)
+    await other.start()
+    await other.finish("sent")
+
+    assert await tool.finish("sent") == 0
+
+
+async def test_a_call_that_begins_is_known_to_some_worker(one: Pass):
+    tool = await called(one)
+    noted = one.hands.resources.keys.queue("tools").unknown(tool.claim.job_id)
+    await one.hands.link.command("SET", noted, 1)
+
+    await tool.start()
+
+    assert await one.hands.link.command("EXISTS", noted) == 0
+
+
 async def test_a_running_loop_is_told_of_the_result(one: Pass):
     tool = await called(one)
     await tool.start()
