@@ -15,6 +15,7 @@ import loops
 import worker
 
 from .cli import command
+from .loading import enter_folder
 
 
 def main() -> None:
@@ -26,8 +27,7 @@ def main() -> None:
             " loops); start from another folder, or rename it\n"
         )
         sys.exit(2)
-    here = str(Path.cwd())
-    sys.path[:] = [place for place in sys.path if place not in {"", here}] + [here]
+    enter_folder(Path.cwd())
     # What a terminal that is closed and `kill` send ends the same way as Ctrl-C: in order.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)

@@ -22,6 +22,9 @@ STOP_WITHIN = timedelta(seconds=4)
 
 LAST_LINES = 12
 
+READY = re.compile(r"loopmill \w+ ready: ")
+"""What our processes print once they serve."""
+
 Listener = Callable[[str, str], None]
 """Gets a process' name and a line that it printed."""
 
@@ -37,6 +40,8 @@ class Child:
         self.name = name
         self.popen = popen
         self.lines: deque[str] = deque(maxlen=500)
+        self.was_ready = False
+        """Whether it has said that it serves."""
         self._listener = listener
         self._reader = Thread(target=self._read, name=f"lines of {name}", daemon=True)
         self._reader.start()
@@ -49,6 +54,14 @@ class Child:
     def printed(self, pattern: str) -> re.Match[str] | None:
         """Return the match of the first line that matches the pattern."""
         return next(filter(None, (re.match(pattern, line) for line in list(self.lines))), None)
+
+    @property
+    def ending(self) -> str | None:
+        """How it ended: `code 1`, `SIGKILL`; None while it runs."""
+        code = self.popen.poll()
+        if code is None:
+            return None
+        return signal.Signals(-code).name if code < 0 else f"code {code}"
 
     def last_lines(self) -> str:
         """Return the end of what it printed, indented; all of it, when it has ended."""
@@ -67,6 +80,7 @@ class Child:
     def _read(self) -> None:
         for line in self.popen.stdout or ():
             self.lines.append(line.rstrip("\n"))
+            self.was_ready = self.was_ready or READY.match(line) is not None
             if self._listener is not None:
                 self._listener(self.name, self.lines[-1])
 
@@ -141,12 +155,17 @@ class Children:
             ChildError: When one does not.
         """
         for child in self._children:
-            code = child.popen.poll()
-            if code is not None:
+            ending = child.ending
+            if ending is not None:
                 raise ChildError(
-                    f"{child.name} (pid {child.pid}) ended with {_ending(code)}; its last lines:\n"
+                    f"{child.name} (pid {child.pid}) ended with {ending}; its last lines:\n"
                     f"{child.last_lines()}"
                 )
+
+    def forget(self, child: Child) -> None:
+        """Let go of a process that has ended."""
+        child.close()
+        self._children.remove(child)
 
     def stop(self) -> None:
         """End all of them: politely, then a second time, then at once."""
@@ -176,7 +195,3 @@ def _ended(children: Sequence[Child], *, within: timedelta) -> bool:
             return False
         time.sleep(0.02)
     return True
-
-
-def _ending(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"code {code}"

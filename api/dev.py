@@ -1,50 +1,119 @@
-"""`loopmill dev`: a server, the API and workers in one terminal, restarted when a file changes."""
+"""`loopmill dev`: a server, the API and workers in one terminal, kept alive, and started again
+when a file of the app changes."""
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import sys
-from collections.abc import Generator
+import time
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
-from watchfiles import PythonFilter, watch
+from watchfiles import Change, PythonFilter, watch
 
+from loops.errors import SetupError
 from worker.embedded import start_server
 from worker.settings import Settings
+from worker.sharing import Use, exclusively
 
-from .children import ChildError, Children
+from .children import Children
 from .demo.farm import APP, environment_of, loopmill
+from .keeping import Keeper
+from .loading import load_elsewhere
+from .server import check_address, listen
 
-LOOK_EACH = 500
-"""Milliseconds after which the processes are looked at, when no file changes."""
+LOOK_EACH = timedelta(milliseconds=100)
+"""How often the processes are looked at."""
 
 COLOURS = {"loopmill": 1, "api": 36, "runs": 32, "tools": 35}
 WIDTH = max(map(len, COLOURS))
 
 
-def develop(settings: Settings, *, host: str, port: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the API is to be served."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """The API's address, as one types it."""
+        return f"http://{self.host}:{self.port}"
+
+
+def develop(settings: Settings, place: Place, *, reloads: bool = True) -> None:
     """Serve until Ctrl-C; data stay in the folder of the settings, from one start to the next.
 
-    Files are those of the current folder and of the folders in it.
+    A process that was ready and dies is started again. When a file changes that the app has
+    imported, everything is. An app that is broken is waited for, unless nothing is reloaded.
 
-    A process that dies does not end the others: what is wrong is shown, and the next change of a
-    file starts everything again.
+    Raises:
+        SetupError: When another one runs in the folder, when the port is taken, or when the app is
+            broken and nothing is reloaded; nothing was started then.
     """
     app = settings.app or APP
-    if settings.app is None:
-        _say("loopmill", f"LOOPMILL_APP is not set: this is the demo's agent `triage` ({APP})")
-    with _server_url(settings) as url:
-        environment = environment_of(url, app, keeping=True)
-        commands = {
-            "api": loopmill("api", "--host", host, "--port", str(port)),
-            "runs": loopmill("worker", "runs"),
-            "tools": loopmill("worker", "tools"),
-        }
-        while True:
-            with Children(_say) as children:
-                for name, arguments in commands.items():
-                    children.start(name, arguments, environment)
-                _wait_for_change(children)
+    with _alone(settings.data, place):
+        check_address(settings, place.host)
+        check_port(place)
+        if settings.app is None:
+            _say("loopmill", f"LOOPMILL_APP is not set: this is the demo's agent `triage` ({APP})")
+        environment = {**os.environ, "LOOPMILL_APP": app}
+        files = _whole_app(app, environment, reloads=reloads)
+        with _server_url(settings) as url:
+            environment = environment_of(url, app, keeping=True)
+            while True:
+                _serve(place, environment, files if reloads else None)
+                files = _whole_app(app, environment, reloads=reloads)
+
+
+def check_port(place: Place) -> None:
+    """See whether the address can be had.
+
+    Raises:
+        SetupError: When something listens there already; the text names the mend.
+        OSError: When it cannot be had for another reason.
+    """
+    try:
+        listen(place.host, place.port).close()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise SetupError(
+            f"port {place.port} of {place.host} is taken: end what listens there, "
+            f"or take another with --port {place.port + 1}"
+        ) from error
+
+
+@contextmanager
+def _alone(data: Path, place: Place) -> Generator[None]:
+    """Be the only one in the data folder.
+
+    Raises:
+        SetupError: When there is one already.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    note, users = data / "dev.json", data / "dev.users"
+    with exclusively(data / "dev.lock"):
+        if users.exists() and not Use(users).end():
+            first = json.loads(note.read_text())
+            raise SetupError(
+                f"`loopmill dev` serves this folder already, at {first['url']} (pid {first['pid']}): "
+                f"use that one, or end it; a second one needs data and a port of its own: "
+                f"LOOPMILL_DATA=.loopmill-2 loopmill dev --port {int(first['port']) + 1}"
+            )
+        use = Use(users)
+        about = {"url": place.url, "port": place.port, "pid": os.getpid()}
+        note.write_text(json.dumps(about))
+    try:
+        yield
+    finally:
+        use.end()
 
 
 @contextmanager
@@ -60,27 +129,61 @@ def _server_url(settings: Settings) -> Generator[str]:
         server.stop()
 
 
-def _wait_for_change(children: Children) -> None:
-    is_whole = True
-    only = PythonFilter(extra_extensions=(".yaml", ".yml"))
+def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Collection[str]:
+    """Return the files of the app once it can be imported; say once what keeps it from that.
+
+    Raises:
+        SetupError: When it cannot be imported, and changes are not waited for.
+    """
+    said = None
+    while True:
+        loaded = load_elsewhere(app, environment)
+        if loaded.problem is None:
+            return loaded.files
+        if not reloads:
+            raise SetupError(loaded.problem)
+        if loaded.problem != said:
+            said = loaded.problem
+            _say("loopmill", f"! {said}\nwaiting for a file to change")
+        # Its mend may be a file that was never imported, so any in the folder will do.
+        for _ in watch(Path.cwd(), *_folders(loaded.files), watch_filter=PythonFilter()):
+            break
+
+
+def _serve(place: Place, environment: Mapping[str, str], files: Collection[str] | None) -> None:
+    """Serve until one of the files changes; without files, for ever."""
+    with Children(_say) as children:
+        keeper = Keeper(children, environment, lambda text: _say("loopmill", text))
+        keeper.start("api", loopmill("api", "--host", place.host, "--port", str(place.port)))
+        keeper.start("runs", loopmill("worker", "runs"))
+        keeper.start("tools", loopmill("worker", "tools"))
+        if files:
+            _wait_for_change(keeper, files)
+        while not files:
+            keeper.look()
+            time.sleep(LOOK_EACH.total_seconds())
+
+
+def _wait_for_change(keeper: Keeper, files: Collection[str]) -> None:
+    def is_theirs(_: Change, path: str) -> bool:
+        return os.path.realpath(path) in files
+
     for changes in watch(
-        Path.cwd(), watch_filter=only, rust_timeout=LOOK_EACH, yield_on_timeout=True
+        *_folders(files),
+        watch_filter=is_theirs,
+        rust_timeout=LOOK_EACH // timedelta(milliseconds=1),
+        yield_on_timeout=True,
+        recursive=False,
     ):
         if changes:
-            names = sorted(Path(path).name for _, path in changes)
+            names = sorted({Path(path).name for _, path in changes})
             _say("loopmill", f"restart: {', '.join(names[:3])} changed")
             return
-        if is_whole:
-            is_whole = _lives(children)
+        keeper.look()
 
 
-def _lives(children: Children) -> bool:
-    try:
-        children.check()
-    except ChildError as error:
-        _say("loopmill", f"{error}\nwaiting for a file to change")
-        return False
-    return True
+def _folders(files: Collection[str]) -> list[Path]:
+    return sorted({parent for file in files if (parent := Path(file).parent).is_dir()})
 
 
 def _say(name: str, text: str) -> None:

@@ -14,16 +14,13 @@ from functools import partial
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from .insist import is_passing
+from .insist import is_passing, pause
 from .job import Job
 from .link import Link
 from .verdict import LAPSE, Finish, GiveBack, Lapse, Nothing, Verdict
 from .wire import Part, Reply
 
 logger = logging.getLogger(__name__)
-
-PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
-"""Seconds between attempts while the server is away."""
 
 REFUSALS = 20
 """How often the server may refuse a verdict for good, before the claim is left to lapse."""
@@ -46,8 +43,10 @@ class Reporter:
         *,
         on_known: Callable[[Job], None],
         on_unknown_for_too_long: Callable[[Job], None],
+        refusals: int = REFUSALS,
     ) -> None:
         self._link = link
+        self._refusals = refusals
         self._loop = asyncio.get_running_loop()
         self._on_known = on_known
         self._on_too_long = on_unknown_for_too_long
@@ -88,9 +87,8 @@ class Reporter:
             if reply.result() == 0 and attempt == 0:
                 _log_stale(message.job)
             message.then(reply.result())
-        elif _may_pass(error) or attempt < REFUSALS:
-            pause = PAUSES[min(attempt, len(PAUSES) - 1)]
-            self._loop.call_later(pause, self._send, message, attempt + 1)
+        elif _may_pass(error) or attempt < self._refusals:
+            self._loop.call_later(pause(attempt + 1), self._send, message, attempt + 1)
         else:
             logger.error("! job %s: its end was refused: %s", message.job.claim.job_id, error)
             self._on_known(message.job)

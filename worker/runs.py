@@ -143,8 +143,7 @@ class Runs:
         runs = [
             run
             for run in (decode_run(pairs(found)) for found in replies if found)
-            if (status is None or run.status == status)
-            and (agent is None or run.agent == agent)
+            if (status is None or run.status == status) and (agent is None or run.agent == agent)
         ]
         return RunPage(runs, ids[-1].decode() if len(ids) == limit else None)
 

@@ -208,7 +208,8 @@ class QueueRuntime:
 
     async def _perform_here(self, call: ToolCall, tool: Tool) -> ToolResult:
         """Perform a tool that this loop alone has, and record its result as a step."""
-        recorded = self._begun.journal.unit(call.key)
+        unit = f"call:{call.key}"
+        recorded = self._begun.journal.unit(unit)
         if recorded is not None:
             return ToolResult.decode(recorded)
         self._idling.busy(+1)
@@ -216,7 +217,7 @@ class QueueRuntime:
             result = await self._calls.perform(tool, call)
         finally:
             self._idling.busy(-1)
-        await self._publisher.send("record_unit", call.key, result.encode())
+        await self._publisher.send("record_unit", unit, result.encode())
         return result
 
     async def _answer(self, key: str) -> bytes:

@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.api.author import Event
-from worker.event_log import LogEvent, Snapshot
+from worker.event_log import LogEvent, Snapshot, UnreadableLog
 from worker.keys import RunKeys
 
 ATTEMPT, TIME = 0, 1_800_000_000_000
@@ -24,12 +24,15 @@ class FakeLog:
         self._last: dict[str, int] = {}
         self._snapshots: dict[str, Snapshot] = {}
         self.is_away = False
+        self.unreadable = ""
         self.reads = 0
         self.sweeps = 0
 
     async def read(self, run: RunKeys, *, after: int = 0, limit: int = 1000) -> list[LogEvent]:
         self._answer()
         self.reads += 1
+        if run.log == self.unreadable:
+            raise UnreadableLog("an entry holds no events")
         entries = [each for each in self._entries.get(run.log, []) if each[-1].seq > after]
         return [event for entry in entries[:limit] for event in entry if event.seq > after]
 

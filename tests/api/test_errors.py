@@ -62,6 +62,7 @@ AWAY: list[Exception] = [
     redis_errors.OutOfMemoryError("no"),
     redis_errors.ReadOnlyError("no"),
     redis_errors.ResponseError("MISCONF Redis is configured to save RDB snapshots"),
+    redis_errors.ResponseError("NOREPLICAS Not enough good replicas to write."),
     TimeoutError(),
     ConnectionResetError(),
 ]

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import httpx
 import orjson
+import pytest
 
 from api.app import Api
 from api.desk import Office
@@ -39,6 +40,21 @@ async def test_a_queue_with_jobs_and_no_worker_is_not_ready(
     assert (without.status_code, without.json()["code"]) == (503, "no_worker")
     assert "runs" in without.json()["detail"]
     assert (await client.get("/readyz")).status_code == 200
+
+
+@pytest.mark.parametrize(("queue", "status"), [("gpuu", 200), ("tools", 503), ("runs:batch", 503)])
+async def test_only_the_queues_of_every_fleet_make_it_not_ready(
+    client: httpx.AsyncClient, resources: Resources, queue: str, status: int
+) -> None:
+    await resources.queue.enqueue(queue, "f", job_id="t/job")
+    await resources.link.command("PEXPIRE", "arq:job:t/job", 100_000)
+
+    assert (await client.get("/readyz")).status_code == status
+
+    figures = (await client.get("/metrics")).text
+    assert f'loopmill_queue_workers{{queue="{queue}"}} 0' in figures
+    (shown,) = (await client.get("/v1/queues")).json()["queues"]
+    assert (shown["name"], shown["depth"], shown["workers"]) == (queue, 1, 0)
 
 
 async def test_a_server_that_stops_is_not_ready(client: httpx.AsyncClient, office: Office) -> None:

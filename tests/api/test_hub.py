@@ -435,3 +435,63 @@ async def test_one_sweep_asks_for_all_runs_at_once(hub: Hub, log: FakeLog) -> No
         await wait_until(lambda: log.reads == len(runs), for_="all runs to be read")
 
     assert log.sweeps <= sweeps + 2
+
+
+async def test_the_sweep_comes_though_somebody_joins_all_the_time(log: FakeLog) -> None:
+    clock = asyncio.get_running_loop().time
+    async with (
+        Hub(log, log.client, sweep=timedelta(milliseconds=200)) as hub,
+        hub.follow(source(), after=1) as follower,
+    ):
+        await log.append(RUN, text("a"), published=False)
+        began = clock()
+        joined = 0
+        while follower.channel.tail.end < 2 and clock() < began + 2:
+            run = source(f"run_{joined + 2}")
+            await log.append(run.keys, event("run.queued"))
+            async with hub.follow(run, after=1):
+                joined += 1
+
+        assert seqs(await take(follower, 1)) == [2]
+        assert joined > 2
+        assert clock() - began < 1
+
+
+async def test_a_message_that_cannot_be_read_sends_the_channel_to_the_log(
+    calm: Hub, log: FakeLog
+) -> None:
+    async with calm.follow(source(), after=1) as follower:
+        await log.append(RUN, text("a"), published=False)
+        await log.client.publish(RUN.log, b"nonsense")
+
+        assert seqs(await take(follower, 1)) == [2]
+        assert calm.is_working
+
+
+async def test_a_log_that_cannot_be_read_ends_its_readers_and_no_others(
+    hub: Hub, log: FakeLog
+) -> None:
+    other = source("run_2")
+    await log.append(other.keys, event("run.queued"))
+    async with hub.follow(source(), after=1) as broken, hub.follow(other, after=1) as whole:
+        log.unreadable = RUN.log
+        await log.append(RUN, text("a"), published=False)
+
+        (error,) = await take(broken, 1)
+        await log.append(other.keys, text("b"), published=False)
+
+        assert (error.type, content(error)["code"]) == ("error", "log_unreadable")
+        assert broken.end is End.GONE
+        assert seqs(await take(whole, 1)) == [2]
+        assert hub.is_working
+
+
+async def test_a_reader_in_the_past_that_cannot_go_on_ends_alone(calm: Hub, log: FakeLog) -> None:
+    await log.append(RUN, text("a"))
+    async with calm.follow(source(), after=0) as past, calm.follow(source(), after=2) as live:
+        log.unreadable = RUN.log
+        (error,) = await take(past, 1)
+        await log.append(RUN, text("b"))
+
+        assert (error.type, error.position) == ("error", b"0")
+        assert seqs(await take(live, 1)) == [3]

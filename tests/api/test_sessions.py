@@ -6,11 +6,13 @@ import httpx
 import orjson
 import pytest
 
+from api.app import Api
 from loops.tasks import Owner
 from tests.api.author import begin, text
 from tests.api.conftest import Live
 from tests.api.raw import Raw
 from tests.api.reading import read
+from tests.waiting import wait_until
 from worker.resources import Resources
 
 
@@ -38,6 +40,41 @@ async def test_a_session_id_that_is_taken_is_422(client: httpx.AsyncClient) -> N
     await client.post("/v1/sessions", json={"id": "mine"})
 
     assert (await client.post("/v1/sessions", json={"id": "mine"})).status_code == 422
+
+
+async def test_a_session_is_opened_once_under_an_idempotency_key(client: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": "k"}
+    first = await client.post("/v1/sessions", json={"metadata": {"a": "b"}}, headers=headers)
+    again = await client.post("/v1/sessions", json={"metadata": {"a": "b"}}, headers=headers)
+    other = await client.post("/v1/sessions", json={"metadata": {}}, headers=headers)
+
+    assert (again.status_code, again.json()["id"]) == (201, first.json()["id"])
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+    assert len((await client.get("/v1/sessions")).json()["sessions"]) == 1
+
+
+async def test_a_key_of_a_session_is_none_of_a_run(client: httpx.AsyncClient) -> None:
+    headers = {"Idempotency-Key": "k"}
+    await client.post("/v1/sessions", headers=headers)
+
+    run = await client.post("/v1/runs", json={"agent": "echo", "input": "hi"}, headers=headers)
+
+    assert run.status_code == 202
+
+
+async def test_a_page_of_a_session_is_not_done_because_the_server_stops(
+    client: httpx.AsyncClient, app: Api, resources: Resources
+) -> None:
+    await begin(resources, session_id="mine")
+    path = "/v1/sessions/mine/events"
+    await client.get(path)
+    owner = Owner()
+    page = owner.start(client.get(f"{path}?after=1.1&wait=10"), name="page")
+    await wait_until(lambda: len(app.office.hub.followers) == 1, for_="the reader")
+
+    app.drain()
+
+    assert (await page).json() == {"events": [], "next": "1.1", "done": False}
 
 
 async def test_messages_come_in_pages(client: httpx.AsyncClient, resources: Resources) -> None:

@@ -9,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from api.client import ApiError, Client
+from api.frames import ERROR, Source
+from worker.keys import Keys
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -114,12 +116,14 @@ def test_an_answer_that_is_no_problem_document_is_named_by_its_status() -> None:
 
 
 def test_a_stream_that_says_that_it_broke_is_an_error() -> None:
-    broken = b'event: error\ndata: {"type": "error", "data": {"detail": "the run is gone"}}\n\n'
+    source = Source(Keys("t").run("default", "run_1"), "run_1", "ses_1")
+    content = {"code": "run_gone", "message": "the run is gone", "retryable": False}
+    broken = source.notices(1, [(ERROR, content)]).sse
 
     with (
         serving(stream(broken)) as (url, _),
         Client(url) as client,
-        pytest.raises(ApiError, match="the run is gone"),
+        pytest.raises(ApiError, match="^the stream ended: the run is gone$"),
     ):
         list(client.follow("run_1"))
 

@@ -8,9 +8,18 @@ import pytest
 from loops.events import Custom, TextDelta, TextStart
 from tests.waiting import wait_until
 from tests.worker.passes import TENANT, Hands, Pass, flush
-from worker.event_log import EventLog, LogEvent, Snapshot, decode_message, render
+from worker.event_log import (
+    TERMINAL_EVENTS,
+    EventLog,
+    LogEvent,
+    Snapshot,
+    UnreadableLog,
+    decode_message,
+    render,
+)
 from worker.keys import RunKeys
 from worker.link import Link
+from worker.run_record import MOVES, RunStatus
 
 
 @pytest.fixture
@@ -194,3 +203,31 @@ def test_an_event_of_no_turn_names_none_and_its_time_is_always_in_milliseconds()
     told = orjson.loads(line)
     assert "turn" not in told
     assert told["time"] == "2023-11-14T22:13:20.000Z"
+
+
+WRONG = [b"nonsense", b"1 x", b"1 1 0 5 [1]", b"1 1 0 5 [{}]", b'1 1 0 5 [{"type":1,"data":{}}]']
+
+
+@pytest.mark.parametrize("message", [*WRONG, b"", b"1 1 0 5 {", b"\xff \xff"])
+def test_a_message_that_is_none_is_told_as_that(message: bytes):
+    with pytest.raises(UnreadableLog):
+        decode_message(message)
+
+
+async def test_an_entry_that_holds_no_events_is_told_as_that(
+    one: Pass, log: EventLog, any_link: Link
+):
+    run = keys_of(one)
+    await any_link.command("XADD", run.log, "3-0", "attempt", 0, "time", 5, "events", "[{}]")
+    await any_link.command("HSET", run.record, "last_seq", 3)
+
+    with pytest.raises(UnreadableLog, match="3-0"):
+        await log.read(run)
+
+    assert (await log.read(run, limit=1))[0].type == "run.queued"
+    await any_link.command("XDEL", run.log, "3-0")
+    await any_link.command("HSET", run.record, "last_seq", 2)
+
+
+def test_the_last_events_are_those_of_the_statuses_that_end_a_run():
+    assert {f"run.{status}" for status in RunStatus if not MOVES[status]} == TERMINAL_EVENTS

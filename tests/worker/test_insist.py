@@ -75,6 +75,7 @@ async def test_whoever_insists_can_be_cancelled(link: Link):
         (ResponseError("WRONGTYPE Operation against a key"), False),
         (ResponseError("OOM command not allowed"), True),
         (ResponseError("MASTERDOWN Link with MASTER is down"), True),
+        (ResponseError("MISCONF Redis is configured to save RDB snapshots"), True),
     ],
 )
 def test_only_a_refusal_that_would_come_again_does_not_pass(error: RedisError, passes: bool):

@@ -1,6 +1,7 @@
 """The link: one connection for many commands, whatever becomes of any one of them."""
 
 import asyncio
+import gc
 import random
 
 import pytest
@@ -159,6 +160,37 @@ async def test_a_server_that_is_away_is_a_connection_error():
         await asyncio.wait(commands)
 
         assert [type(command.exception()) for command in commands] == [RedisConnectionError] * 3
+
+
+async def test_many_commands_give_their_replies_in_order(any_link: Link):
+    replies = await any_link.all(("INCRBY", "count", number) for number in (1, 2, 3))
+    await any_link.command("EXPIRE", "count", 60)
+
+    assert replies == [1, 3, 6]
+    assert await any_link.all([]) == []
+
+
+async def test_many_commands_that_fail_are_one_error_and_no_other_is_left_unseen():
+    seen: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: seen.append(context["message"]))
+    async with open_link("redis://127.0.0.1:1/0") as link:
+        with pytest.raises(RedisConnectionError):
+            await link.all([("PING",)] * 3)
+    gc.collect()
+
+    assert seen == []
+
+
+async def test_the_first_error_of_many_commands_is_told_once_all_have_their_replies(
+    any_link: Link,
+):
+    with pytest.raises(redis.ResponseError, match="wrong number"):
+        await any_link.all(
+            [("PING",), ("GET",), ("SET", "key", "x", "EX", 60), ("LPUSH", "key", 1)]
+        )
+
+    assert await any_link.command("GET", "key") == b"x"
 
 
 async def test_a_wrong_password_is_a_connection_error(server: Server):

@@ -84,6 +84,21 @@ async def test_a_message_without_its_four_lines_harms_nobody(link: Link, nudges:
     assert nudges.is_listening.is_set()
 
 
+async def test_a_message_that_its_listener_cannot_read_is_logged_and_harms_nobody(
+    link: Link, nudges: Nudges, caplog: pytest.LogCaptureFixture
+):
+    heard: list[int] = []
+
+    with nudges.listener("t/x/1", lambda _kind, _key, value: heard.append(int(value))):
+        await say(link, b"t/x/1\n\xff\n\n1")
+        await say(link, "t/x/1\ncall\nk\nno number")
+        await say(link, "t/x/1\ncall\nk\n3")
+        await wait_until(lambda: bool(heard), for_="the message after the nonsense")
+
+    assert heard == [3]
+    assert len([each for each in caplog.messages if "cannot be understood" in each]) == 2
+
+
 async def test_a_lost_connection_is_made_again(link: Link, nudges: Nudges):
     heard: Heard = []
 

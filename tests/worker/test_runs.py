@@ -95,6 +95,21 @@ async def test_another_request_under_the_same_key_is_refused(hands: Hands):
     assert await hands.resources.queue.depth("runs") == 1
 
 
+@pytest.mark.parametrize("body", ["body", "other body"])
+async def test_a_key_whose_run_was_deleted_is_as_good_as_new(hands: Hands, body: str):
+    runs = hands.resources.runs
+    first = await runs.create(TENANT, new(idempotency=("key", "body")))
+    await runs.cancel(TENANT, first.run_id)
+    await runs.delete(TENANT, first.run_id)
+
+    second = await runs.create(TENANT, new(idempotency=("key", body)))
+    again = await runs.create(TENANT, new(idempotency=("key", body)))
+
+    assert second.is_new
+    assert second.run_id != first.run_id
+    assert (again.run_id, again.is_new) == (second.run_id, False)
+
+
 async def test_a_key_belongs_to_its_tenant_and_is_forgotten_after_a_day(
     hands: Hands, any_link: Link
 ):
@@ -141,6 +156,53 @@ async def test_a_full_queue_refuses_and_keeps_nothing_of_the_run(any_link: Link)
 
     assert refused.value.retry_after > timedelta(0)
     assert sorted(await any_link.command("KEYS", "*")) == before
+
+
+async def test_a_sessions_line_has_a_limit_too(any_link: Link):
+    hands = Hands(any_link, {"queue_depth": 2})
+    for _ in range(3):
+        await hands.submit(session_id="s")
+
+    with pytest.raises(QueueFull, match="session s holds 2 runs"):
+        await hands.submit(session_id="s")
+
+    assert (await hands.resources.sessions.load(TENANT, "s")).waiting == 2
+    assert len(await hands.resources.sessions.runs(TENANT, "s")) == 3
+
+
+async def test_a_session_whose_run_is_gone_is_free(hands: Hands, any_link: Link):
+    gone = await hands.submit(session_id="s")
+    await any_link.command("DEL", gone.record)
+
+    created = await hands.resources.runs.create(TENANT, new(session_id="s", on_conflict="reject"))
+
+    session = await hands.resources.sessions.load(TENANT, "s")
+    assert (session.owner, session.waiting) == (created.run_id, 0)
+    assert await hands.resources.queue.depth("runs") == 2
+
+
+async def test_a_session_whose_run_is_gone_goes_to_the_first_in_line(hands: Hands, any_link: Link):
+    gone, first = [await hands.submit(session_id="s") for _ in range(2)]
+    await any_link.command("DEL", gone.record)
+
+    second = await hands.submit(session_id="s")
+
+    session = await hands.resources.sessions.load(TENANT, "s")
+    assert (session.owner, session.waiting) == (first.run_id, 1)
+    await hands.resources.runs.cancel(TENANT, first.run_id)
+    assert (await hands.resources.sessions.load(TENANT, "s")).owner == second.run_id
+
+
+async def test_a_run_that_leaves_the_line_of_a_gone_run_lets_the_next_one_in(
+    hands: Hands, any_link: Link
+):
+    gone, first, second = [await hands.submit(session_id="s") for _ in range(3)]
+    await any_link.command("DEL", gone.record)
+
+    await hands.resources.runs.cancel(TENANT, first.run_id)
+
+    session = await hands.resources.sessions.load(TENANT, "s")
+    assert (session.owner, session.waiting) == (second.run_id, 0)
 
 
 async def test_unknown_and_foreign_runs_are_the_same(hands: Hands):

@@ -22,8 +22,11 @@ def test_a_script_has_its_shared_functions_before_it_in_the_order_it_names():
     assert places == sorted(places)
 
 
-def test_a_script_without_shared_functions_is_its_own_text():
-    assert script("delete_session").text == (FOLDER / "delete_session.lua").read_text("utf-8")
+def test_a_script_has_no_shared_functions_but_those_that_it_names():
+    text = script("create_session").text
+
+    assert text.endswith((FOLDER / "create_session.lua").read_text("utf-8"))
+    assert "-- Shared by every script that moves a run" not in text
 
 
 @pytest.mark.parametrize("name", NAMES)

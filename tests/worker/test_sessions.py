@@ -5,7 +5,7 @@ from time import time
 
 import pytest
 
-from loops.errors import InvalidInput, StillRunning, UnknownSession
+from loops.errors import IdempotencyConflict, InvalidInput, StillRunning, UnknownSession
 from tests.waiting import wait_until
 from tests.worker.passes import ASSISTANT, TENANT, USER, Hands, flush
 from worker.link import Link
@@ -115,6 +115,31 @@ async def test_deleting_a_session_cancels_the_runs_that_wait_for_it(hands: Hands
     for place in places:
         assert await hands.types(place) == ["run.queued", "run.cancelled"]
     assert await hands.resources.queue.depth("runs") == 0
+
+
+async def test_a_session_whose_run_is_gone_can_be_deleted(hands: Hands, any_link: Link):
+    gone, *waiting = [await hands.submit(session_id="s") for _ in range(3)]
+    await any_link.command("DEL", gone.record)
+
+    await hands.resources.sessions.delete(TENANT, "s")
+
+    assert await any_link.command("KEYS", "*:session:*") == []
+    for place in waiting:
+        assert (await hands.types(place))[-1] == "run.cancelled"
+
+
+async def test_the_same_request_for_a_session_again_is_the_same_session(hands: Hands):
+    sessions = hands.resources.sessions
+    first = await sessions.create(TENANT, metadata={"a": 1}, idempotency=("key", "body"))
+
+    again = await sessions.create(TENANT, metadata={"a": 1}, idempotency=("key", "body"))
+
+    assert again == first
+    with pytest.raises(IdempotencyConflict, match=first.id):
+        await sessions.create(TENANT, idempotency=("key", "other body"))
+    assert (await sessions.create("other", idempotency=("key", "body"))).id != first.id
+    await sessions.delete(TENANT, first.id)
+    assert (await sessions.create(TENANT, idempotency=("key", "body"))).id != first.id
 
 
 async def test_a_session_whose_run_is_stopping_is_not_deleted_yet(hands: Hands):
