@@ -148,7 +148,7 @@ class Channel:
         try:
             events = await log.read(self.source.keys, after=end, limit=PAGE)
         except UnreadableLog as error:
-            logger.error("! %s: %s", self.source.run_id, error)
+            logger.warning("! %s: %s", self.source.run_id, error)
             self.is_unreadable = True
             self.wake()
             return

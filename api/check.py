@@ -6,21 +6,29 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from redis.exceptions import RedisError
 
 from loops.app import App
-from loops.errors import SetupError
 from worker.embedded import find_binary
 from worker.link import Link, open_link
 from worker.looking import look_at_workers
 from worker.resources import open_resources
-from worker.settings import Settings, SettingsError
+from worker.settings import PREFIX, Settings, SettingsError
 
-from .app import configured_app
+from .app_check import problems_of_agent, problems_of_app
+from .loading import load
 
 OLDEST = {"redis": (7, 0), "valkey": (8, 0)}
 """The oldest servers that know every command."""
+
+
+OWN = frozenset({"URL", "KEY"})
+"""What the command line itself reads."""
+
+UNREAD = frozenset({"config"})
+"""Settings that nothing reads in this version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +69,53 @@ async def _is_worker_alive(settings: Settings) -> bool:
 
 
 def _look(environ: Mapping[str, str]) -> Iterable[Finding]:
+    yield from _look_at_names(environ)
     try:
         settings = Settings.from_env(environ)
     except SettingsError as error:
         yield Finding("settings", str(error), is_problem=True)
         return
-    named = sorted(name for name in environ if name.startswith("LOOPMILL_"))
-    yield Finding("settings", ", ".join(named) or "nothing is set: all defaults")
     yield from _look_at_app(settings)
     yield from asyncio.run(_look_at_server(settings))
     yield _look_at_keys(settings)
+
+
+def _look_at_names(environ: Mapping[str, str]) -> Iterable[Finding]:
+    """Look for variables that nobody reads: they are most often misspelt."""
+    known = {name.upper() for name in Settings.model_fields if name not in UNREAD} | OWN
+    named = sorted(name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX))
+    read = ", ".join(f"{PREFIX}{name}" for name in named if name in known)
+    yield Finding("settings", read or "nothing is set: all defaults")
+    for name in named:
+        if name.lower() in UNREAD:
+            text = f"{PREFIX}{name} is not read in this version: unset it"
+            yield Finding("settings", text, is_problem=True)
+        elif name not in known:
+            near = get_close_matches(name, sorted(known), n=1)
+            mend = f"did you mean {PREFIX}{near[0]}?" if near else "unset it"
+            yield Finding("settings", f"{PREFIX}{name} is no setting; {mend}", is_problem=True)
 
 
 def _look_at_app(settings: Settings) -> Iterable[Finding]:
     if settings.app is None:
         yield Finding("app", "LOOPMILL_APP is not set: name yours as module:name", is_problem=True)
         return
-    try:
-        app = configured_app(settings)
-    except SetupError as error:
-        yield Finding("app", str(error), is_problem=True)
+    loaded = load(settings.app)
+    if loaded.app is None:
+        yield Finding("app", loaded.problem or "", is_problem=True)
         return
+    app = loaded.app
     yield Finding("app", f"{settings.app} has {_count(len(app.agents), 'agent')}")
-    yield from (_look_at_agent(app, name) for name in sorted(app.agents))
+    yield from (Finding("app", problem, is_problem=True) for problem in problems_of_app(app))
+    for name in sorted(app.agents):
+        yield from _look_at_agent(app, name)
 
 
-def _look_at_agent(app: App, name: str) -> Finding:
-    try:
-        tools = sorted(app.tools_of(name))
-    except SetupError as error:
-        return Finding("agent", f"{name}: {error}", is_problem=True)
-    return Finding("agent", f"{name}, tools: {', '.join(tools) or 'none'}")
+def _look_at_agent(app: App, name: str) -> Iterable[Finding]:
+    problems = [*problems_of_agent(app, name)]
+    if not problems:
+        yield Finding("agent", f"{name}, tools: {', '.join(sorted(app.tools_of(name))) or 'none'}")
+    yield from (Finding("agent", f"{name}: {each}", is_problem=True) for each in problems)
 
 
 async def _look_at_server(settings: Settings) -> list[Finding]:

@@ -106,6 +106,11 @@ class Children:
     ) -> None:
         self.stop()
 
+    @property
+    def members(self) -> list[Child]:
+        """The processes that were started and not let go of, the newest last."""
+        return list(self._children)
+
     def start(
         self,
         name: str,

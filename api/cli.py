@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from loops.errors import AgentError
+from loops.errors import AgentError, SetupError
 from worker.__main__ import main as serve_worker
 from worker.embedded import ServerStartError
+from worker.run_record import RunStatus
 from worker.settings import Settings, SettingsError
 
 from .check import check as check_configuration
@@ -22,8 +23,10 @@ from .check import is_worker_alive
 from .children import ChildError
 from .client import ApiError, Client
 from .demo.play import play
-from .dev import develop
-from .server import serve_api
+from .dev import Place, check_port, develop
+from .listing import list_runs
+from .loading import load
+from .server import check_address, serve_api
 from .telling import follow, show_start
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,13 +36,17 @@ URL = "http://127.0.0.1:8000"
 EXPECTED = (AgentError, ApiError, ChildError, ServerStartError, SettingsError, OSError)
 """What may go wrong without a fault of ours: said in a line, not in a traceback."""
 
+WRONGLY_SET_UP = 2
 INTERRUPTED = 130
 READER_GONE = 141
 
 
 @contextmanager
 def said_plainly() -> Generator[None]:
-    """Say what went wrong in a line, and exit as programs do: 1 for a failure, 130 for Ctrl-C."""
+    """Say what went wrong in a line, and exit as programs do.
+
+    1 is a failure, 2 a wrong set-up, which only a person mends; 130 is Ctrl-C.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -48,7 +55,7 @@ def said_plainly() -> Generator[None]:
         sys.exit(READER_GONE)
     except EXPECTED as error:
         sys.stderr.write(f"loopmill: {error}\n")
-        sys.exit(1)
+        sys.exit(WRONGLY_SET_UP if isinstance(error, SetupError | SettingsError) else 1)
     except KeyboardInterrupt:
         sys.stderr.write("\nloopmill: interrupted\n")
         sys.exit(INTERRUPTED)
@@ -56,9 +63,36 @@ def said_plainly() -> Generator[None]:
 
 def where(function: Function) -> Function:
     """Give a command the options that say which API it talks to."""
-    url = click.option("--url", default=URL, envvar="LOOPMILL_URL", show_default=True)
-    key = click.option("--key", envvar="LOOPMILL_KEY", help="A key that the API accepts.")
+    url = click.option(
+        "--url",
+        default=URL,
+        envvar="LOOPMILL_URL",
+        show_default=True,
+        show_envvar=True,
+        help="Where the API is.",
+    )
+    key = click.option(
+        "--key", envvar="LOOPMILL_KEY", show_envvar=True, help="A key that the API accepts."
+    )
     return url(key(function))
+
+
+def serving_settings() -> Settings:
+    """Return the settings of a process that serves.
+
+    Raises:
+        SettingsError: When a setting cannot be used, or no server is named.
+        SetupError: When the app cannot be imported.
+    """
+    settings = Settings.from_env(os.environ)
+    if settings.redis_url is None:
+        raise SettingsError(
+            "LOOPMILL_REDIS_URL is not set: name a server, or use `loopmill dev`, which starts one"
+        )
+    problem = None if settings.app is None else load(settings.app).problem
+    if problem is not None:
+        raise SetupError(problem)
+    return settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -87,10 +121,11 @@ def demo(path: Path | None, *, as_json: bool) -> None:
 @command.command()
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8000, show_default=True)
-def dev(host: str, port: int) -> None:
-    """Start a server, the API and workers; restart them when a file changes."""
+@click.option("--no-reload", "stays", is_flag=True, help="Do not look for changed files.")
+def dev(host: str, port: int, *, stays: bool) -> None:
+    """Start a server, the API and workers; keep them alive, and up to date with your files."""
     with said_plainly():
-        develop(Settings.from_env(os.environ), host=host, port=port)
+        develop(Settings.from_env(os.environ), Place(host, port), reloads=not stays)
 
 
 @command.command()
@@ -99,7 +134,10 @@ def dev(host: str, port: int) -> None:
 def api(host: str, port: int) -> None:
     """Serve the HTTP API."""
     with said_plainly():
-        sys.exit(serve_api(Settings.from_env(os.environ), host=host, port=port))
+        settings = serving_settings()
+        check_address(settings, host)
+        check_port(Place(host, port))
+        sys.exit(serve_api(settings, host=host, port=port))
 
 
 @command.command()
@@ -111,6 +149,7 @@ def worker(queues: tuple[str, ...], concurrency: int | None, *, check: bool) -> 
     with said_plainly():
         if check:
             sys.exit(0 if is_worker_alive(Settings.from_env(os.environ)) else 1)
+        serving_settings()
         limits = [] if concurrency is None else ["--concurrency", str(concurrency)]
         sys.exit(serve_worker([*queues, *limits]))
 
@@ -146,6 +185,16 @@ def cancel(run_id: str, url: str, key: str | None) -> None:
     with said_plainly(), Client(url, key) as client:
         receipt = client.cancel(run_id)
         click.echo(f"run {run_id}: {receipt['status']}")
+
+
+@command.command()
+@click.option("--status", type=click.Choice([*RunStatus]), help="Only runs that stand so.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=0))
+@where
+def runs(status: str | None, limit: int, url: str, key: str | None) -> None:
+    """List runs, newest first, and count all of them by status."""
+    with said_plainly(), Client(url, key) as client:
+        list_runs(client, status=status, limit=limit, say=click.echo)
 
 
 @command.command()

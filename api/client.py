@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ PAUSE = timedelta(milliseconds=200)
 
 SILENCE = timedelta(seconds=30)
 """A stream without even a heartbeat for so long is dead, though its connection stands."""
+
+PAGE = 200
+"""How many runs are asked for at once."""
 
 _RETRIED = frozenset({429, 502, 503, 504})
 
@@ -57,6 +61,8 @@ class Client:
     def __init__(self, url: str, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.url = url.rstrip("/")
+        if not re.match(r"https?://[^/]", self.url):
+            raise ApiError(f"an API's address is http://HOST:PORT, not {url!r}; {_OTHER_URL}")
         self._is_left = Event()
         self._http = httpx.Client(
             base_url=self.url, headers=headers, timeout=10, transport=httpx.HTTPTransport(retries=1)
@@ -84,6 +90,19 @@ class Client:
         if session_id is not None:
             body["session_id"] = session_id
         return self._ask("POST", "/v1/runs", json=body)
+
+    def runs(self, *, status: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield all runs of the key's owner, newest first, page by page.
+
+        Raises:
+            ApiError: When the API refuses or cannot be reached.
+        """
+        wanted = {"limit": str(PAGE)} | ({"status": status} if status else {})
+        page = self._ask("GET", "/v1/runs", params=wanted)
+        yield from page["runs"]
+        while page["next"] is not None:
+            page = self._ask("GET", "/v1/runs", params={**wanted, "before": page["next"]})
+            yield from page["runs"]
 
     def load(self, run_id: str) -> dict[str, Any]:
         """Return the run's record.
@@ -153,11 +172,16 @@ class Client:
         except httpx.TransportError as error:
             raise ApiError(
                 f"no API answers at {self.url} ({_said(error)}); start one with `loopmill dev`, "
-                "or name another with --url"
+                "or name another with --url or LOOPMILL_URL"
             ) from error
         if response.is_error:
             raise ApiError(_problem(response))
-        answer: dict[str, Any] = response.json()
+        try:
+            answer: dict[str, Any] = response.json()
+        except ValueError as error:
+            raise ApiError(
+                f"what answers at {self.url} is no Loopmill API; {_OTHER_URL}"
+            ) from error
         return answer
 
 
@@ -180,9 +204,14 @@ def _problem(response: httpx.Response) -> str:
     try:
         problem: dict[str, Any] = response.json()
     except ValueError:
-        return f"the API answered {response.status_code}"
+        return f"the API answered {response.status_code}; {_OTHER_URL}"
     said = problem.get("detail") or problem.get("title") or response.reason_phrase
-    return f"{said} ({problem.get('code', response.status_code)})"
+    mend = "; give a key with --key or LOOPMILL_KEY" if response.status_code in _KEYLESS else ""
+    return f"{said} ({problem.get('code', response.status_code)}){mend}"
+
+
+_KEYLESS = frozenset({401, 403})
+_OTHER_URL = "name another one with --url or LOOPMILL_URL"
 
 
 def _said(error: Exception) -> str:

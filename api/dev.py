@@ -1,5 +1,7 @@
-"""`loopmill dev`: a server, the API and workers in one terminal, kept alive, and started again
-when a file of the app changes."""
+"""`loopmill dev`: a server, the API and workers in one terminal, kept alive.
+
+All of them are started again when a file changes that the app has imported.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,27 @@ import json
 import os
 import sys
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-
-from watchfiles import Change, PythonFilter, watch
 
 from loops.errors import SetupError
 from worker.embedded import start_server
 from worker.settings import Settings
 from worker.sharing import Use, exclusively
 
+from .changes import Changes, modules_near
 from .children import Children
 from .demo.farm import APP, environment_of, loopmill
 from .keeping import Keeper
 from .loading import load_elsewhere
 from .server import check_address, listen
 
-LOOK_EACH = timedelta(milliseconds=100)
-"""How often the processes are looked at."""
+LOOK_EACH = timedelta(milliseconds=200)
+"""How often processes and files are looked at."""
 
 COLOURS = {"loopmill": 1, "api": 36, "runs": 32, "tools": 35}
 WIDTH = max(map(len, COLOURS))
@@ -64,12 +66,12 @@ def develop(settings: Settings, place: Place, *, reloads: bool = True) -> None:
         if settings.app is None:
             _say("loopmill", f"LOOPMILL_APP is not set: this is the demo's agent `triage` ({APP})")
         environment = {**os.environ, "LOOPMILL_APP": app}
-        files = _whole_app(app, environment, reloads=reloads)
+        changes = _whole_app(app, environment, reloads=reloads)
         with _server_url(settings) as url:
             environment = environment_of(url, app, keeping=True)
             while True:
-                _serve(place, environment, files if reloads else None)
-                files = _whole_app(app, environment, reloads=reloads)
+                _serve(place, environment, changes if reloads else None)
+                changes = _whole_app(app, environment, reloads=reloads)
 
 
 def check_port(place: Place) -> None:
@@ -103,8 +105,9 @@ def _alone(data: Path, place: Place) -> Generator[None]:
         if users.exists() and not Use(users).end():
             first = json.loads(note.read_text())
             raise SetupError(
-                f"`loopmill dev` serves this folder already, at {first['url']} (pid {first['pid']}): "
-                f"use that one, or end it; a second one needs data and a port of its own: "
+                f"`loopmill dev` serves this folder already, at {first['url']} "
+                f"(pid {first['pid']}): use that one, or end it; a second one needs data and a "
+                "port of its own: "
                 f"LOOPMILL_DATA=.loopmill-2 loopmill dev --port {int(first['port']) + 1}"
             )
         use = Use(users)
@@ -129,61 +132,50 @@ def _server_url(settings: Settings) -> Generator[str]:
         server.stop()
 
 
-def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Collection[str]:
-    """Return the files of the app once it can be imported; say once what keeps it from that.
+def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Changes:
+    """Return what sees changes of the app's files, once it can be imported.
+
+    What keeps it from that is said once.
 
     Raises:
         SetupError: When it cannot be imported, and changes are not waited for.
     """
     said = None
     while True:
+        since = time.time()
         loaded = load_elsewhere(app, environment)
+        files = [Path(file) for file in loaded.files]
         if loaded.problem is None:
-            return loaded.files
+            return Changes(partial(iter, files), since=since)
         if not reloads:
             raise SetupError(loaded.problem)
         if loaded.problem != said:
             said = loaded.problem
             _say("loopmill", f"! {said}\nwaiting for a file to change")
-        # Its mend may be a file that was never imported, so any in the folder will do.
-        for _ in watch(Path.cwd(), *_folders(loaded.files), watch_filter=PythonFilter()):
-            break
+        # Its mend may be in a file that was never imported.
+        near = partial(modules_near, Path.cwd(), files)
+        _wait_for(Changes(near, since=since), lambda: None)
 
 
-def _serve(place: Place, environment: Mapping[str, str], files: Collection[str] | None) -> None:
-    """Serve until one of the files changes; without files, for ever."""
+def _serve(place: Place, environment: Mapping[str, str], changes: Changes | None) -> None:
+    """Serve until a file changes; without changes to look for, for ever."""
     with Children(_say) as children:
-        keeper = Keeper(children, environment, lambda text: _say("loopmill", text))
+        keeper = Keeper(children, environment, partial(_say, "loopmill"))
         keeper.start("api", loopmill("api", "--host", place.host, "--port", str(place.port)))
         keeper.start("runs", loopmill("worker", "runs"))
         keeper.start("tools", loopmill("worker", "tools"))
-        if files:
-            _wait_for_change(keeper, files)
-        while not files:
-            keeper.look()
-            time.sleep(LOOK_EACH.total_seconds())
+        names = [file.name for file in _wait_for(changes, keeper.look)]
+        _say("loopmill", f"restart: {', '.join(names[:3])} changed")
 
 
-def _wait_for_change(keeper: Keeper, files: Collection[str]) -> None:
-    def is_theirs(_: Change, path: str) -> bool:
-        return os.path.realpath(path) in files
-
-    for changes in watch(
-        *_folders(files),
-        watch_filter=is_theirs,
-        rust_timeout=LOOK_EACH // timedelta(milliseconds=1),
-        yield_on_timeout=True,
-        recursive=False,
-    ):
-        if changes:
-            names = sorted({Path(path).name for _, path in changes})
-            _say("loopmill", f"restart: {', '.join(names[:3])} changed")
-            return
-        keeper.look()
-
-
-def _folders(files: Collection[str]) -> list[Path]:
-    return sorted({parent for file in files if (parent := Path(file).parent).is_dir()})
+def _wait_for(changes: Changes | None, look: Callable[[], None]) -> list[Path]:
+    """Look again and again, until there is a change."""
+    while True:
+        look()
+        time.sleep(LOOK_EACH.total_seconds())
+        seen = [] if changes is None else changes.seen()
+        if seen:
+            return seen
 
 
 def _say(name: str, text: str) -> None:

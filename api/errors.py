@@ -157,9 +157,7 @@ def problem_of(error: Exception) -> Problem:
             return invalid(error)
         case HTTPException():
             return _problem_of_route(error)
-        case RedisError() if is_passing(error):
-            return _away("the server's store does not answer; try again later")
-        case TimeoutError() | ConnectionError():
+        case _ if _is_away(error):
             return _away("the server's store does not answer; try again later")
         case _:
             return _UNFORESEEN
@@ -174,6 +172,12 @@ def _problem_of_ours(error: AgentError) -> Problem:
         headers = _retry_after(error.retry_after)
         return replace(problem, is_retryable=True, headers=headers)
     return problem
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, RedisError):
+        return is_passing(error)
+    return isinstance(error, TimeoutError | ConnectionError)
 
 
 def _problem_of_route(error: HTTPException) -> Problem:

@@ -132,7 +132,7 @@ class Follower:
                 return await self._ahead()
             return await self._behind()
         except UnreadableLog as error:
-            logger.error("! %s: %s", self.channel.source.run_id, error)
+            logger.warning("! %s: %s", self.channel.source.run_id, error)
             return [self._unreadable()]
         except (RedisError, OSError) as error:
             logger.warning("! cannot read %s: %s", self.channel.source.run_id, error)

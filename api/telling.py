@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import IO, Any
+
+from loops import errors
 
 from .client import Client, Seen
 
@@ -39,6 +41,22 @@ def follow(client: Client, run_id: str, *, after: int = 0) -> int:
         raise
     status = last.removeprefix("run.") or client.load(run_id)["status"]
     return COMPLETED if status == "completed" else NOT_COMPLETED
+
+
+def in_a_line(text: str) -> str:
+    """Return the text as one line that is not too long; what is cut shows as an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def reason_of(error: Mapping[str, Any]) -> str:
+    """Return why a run failed, once: a code and a class that say the same are not both shown."""
+    code, message = str(error.get("code", "")), str(error.get("message", ""))
+    name, colon, rest = message.partition(": ")
+    known = getattr(errors, name, None) if name.isidentifier() else None
+    if colon and isinstance(known, type) and getattr(known, "code", None) == code:
+        return f"{code}: {rest}"
+    return f"{code}: {message}" if message else code
 
 
 class Teller:
@@ -83,15 +101,15 @@ class Teller:
         if seen.time is not None:
             self._started[call] = seen.time
         name, arguments = self._written.get(call, (seen.data.get("name", ""), ""))
-        cut = arguments if len(arguments) <= LONGEST else f"{arguments[:LONGEST]}…"
-        return f"⇢ tool {name} {cut}"
+        return f"⇢ tool {name} {in_a_line(arguments)}".rstrip()
 
     def tool_finished(self, seen: Seen) -> str:
         """Return the line for a call that has its answer."""
         started = self._started.get(seen.data["call"])
         took = f" {(seen.time - started).total_seconds():.1f}s" if started and seen.time else ""
         if seen.data.get("is_error"):
-            return f"⇠ tool {seen.data['name']}{took} failed: {str(seen.data['content'])[:LONGEST]}"
+            why = in_a_line(str(seen.data["content"]))
+            return f"⇠ tool {seen.data['name']}{took} failed: {why}"
         return f"⇠ tool {seen.data['name']}{took}"
 
     def tool_lost(self, seen: Seen) -> str:
@@ -101,7 +119,7 @@ class Teller:
 
 
 def _failed(_: Teller, seen: Seen) -> str:
-    return f"! run failed {seen.data.get('code', '')}: {seen.data.get('message', '')}"
+    return f"! run failed: {reason_of(seen.data)}"
 
 
 def _turn(_: Teller, seen: Seen) -> str:

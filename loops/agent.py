@@ -12,15 +12,15 @@ from .context import Context
 from .default import default_loop
 from .events import AgentEvent
 from .local import LocalRuntime
+from .loop_shape import Loop, begin
 from .messages import Message, MessageLike, Messages, ToolCall, Usage
 from .model import ModelPort
+from .naming import refuse_unknown
 from .output import PublishedText, read_output
 from .runtime import Scope, current_scope, surround
-from .tools import Tool, as_tool
+from .tool_list import as_tools
+from .tools import Tool
 from .wire import as_event
-
-Loop = Callable[[Context], AsyncIterator[object]]
-"""A loop: what it yields are events, or what `as_event` makes events of."""
 
 
 class AgentOptions(TypedDict, total=False):
@@ -47,6 +47,9 @@ class Agent:
     """A loop with a model, instructions and tools; nothing of a run is kept in it.
 
     Override `loop` to decide otherwise. One agent may serve many runs at the same time.
+
+    Raises:
+        SetupError: When a tool is none, two have one name, or an option does not exist.
     """
 
     TOOLS: ClassVar[Sequence[Tool | Callable[..., Any]]] = ()
@@ -62,12 +65,13 @@ class Agent:
         tools: Iterable[Tool | Callable[..., Any]] = (),
         **options: Unpack[AgentOptions],
     ) -> None:
+        refuse_unknown(options, AgentOptions.__annotations__, subject=type(self).__name__)
         self.model = model
         self.system = system
         self.max_turns = options.get("max_turns", 50)
         self.max_tokens = options.get("max_tokens")
         self.params = options.get("params", {})
-        self._tools = [as_tool(each) for each in (*self.TOOLS, *tools)]
+        self._tools = as_tools([*as_tools(self.TOOLS), *as_tools(tools)])
 
     @property
     def tools(self) -> list[Tool]:
@@ -179,7 +183,7 @@ class AgentStream:
     async def _yielded(self) -> AsyncIterator[AgentEvent]:
         # This runs in a task of its own from its first step to its last, so the scope ends with it.
         surround(Scope(self._runtime, self.context, self._agent))
-        loop = self._loop(self.context)
+        loop = begin(self._loop, self.context)
         try:
             async for yielded in loop:
                 event = as_event(yielded)

@@ -1,16 +1,16 @@
 """The registry of a program's agents, tools and callbacks."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, Unpack, cast, runtime_checkable
 
-from .agent import Agent, AgentStream, Loop, RunOptions, RunOutcome
-from .bound_call import tools_by_name
+from .agent import Agent, AgentStream, RunOptions, RunOutcome
 from .context import Context
 from .errors import SetupError, UnknownLoop
+from .loop_shape import Loop, check_loop
 from .messages import MessageLike, Messages
-from .model import ModelPort
-from .tools import Tool, as_tool
+from .naming import NAME_RULE, is_name
+from .tool_list import as_tools, refuse_twins, tools_by_name
+from .tools import Tool
 
 
 @runtime_checkable
@@ -27,7 +27,11 @@ AgentLike = Agent | type[Agent] | Loop | LoopOwner
 
 
 class App:
-    """The agents of a program by name, with the tools and callbacks that all of them have."""
+    """The agents of a program by name, with the tools and callbacks that all of them have.
+
+    Raises:
+        SetupError: When an agent or a tool is none, or has a name that it cannot have.
+    """
 
     def __init__(
         self,
@@ -36,10 +40,8 @@ class App:
         tools: Iterable[Tool | Callable[..., Any]] = (),
         callbacks: Sequence[object] = (),
     ) -> None:
-        self.agents: dict[str, Agent | Loop | LoopOwner] = {
-            name: _instance(name, agent) for name, agent in (agents or {}).items()
-        }
-        self.tools = [as_tool(each) for each in tools]
+        self.agents = _agents({} if agents is None else agents)
+        self.tools = as_tools(tools)
         self.callbacks = list(callbacks)
 
     def loop_of(self, name: str) -> Loop:
@@ -55,16 +57,7 @@ class App:
 
     def tools_of(self, name: str) -> dict[str, Tool]:
         """Return the tools that the agent may call, its own before those of the app."""
-        own = cast("Iterable[object]", getattr(self._agent(name), "tools", ()))
-        return dict(tools_by_name([*self.tools, *(each for each in own if isinstance(each, Tool))]))
-
-    def model_of(self, name: str) -> str | ModelPort | None:
-        """Return the agent's model, if it has one."""
-        return getattr(self._agent(name), "model", None) if self._is_agent(name) else None
-
-    def system_of(self, name: str) -> str:
-        """Return the agent's instructions."""
-        return getattr(self._agent(name), "system", "") if self._is_agent(name) else ""
+        return dict(tools_by_name([*self.tools, *_tools_in(self._agent(name))]))
 
     def context_of(
         self,
@@ -118,22 +111,38 @@ class App:
             raise UnknownLoop(name, self.agents)
         return agent
 
-    def _is_agent(self, name: str) -> bool:
-        return isinstance(self._agent(name), Agent)
+
+def _agents(given: object) -> dict[str, Agent | Loop | LoopOwner]:
+    if not isinstance(given, Mapping):
+        raise SetupError(
+            f"agents is a mapping of names to agents, like {{'shout': shout}}; not {given!r}"
+        )
+    agents = cast("Mapping[object, AgentLike]", given)
+    return {_checked_name(name): _instance(name, agent) for name, agent in agents.items()}
 
 
-def _instance(name: str, agent: AgentLike) -> Agent | Loop | LoopOwner:
-    if isinstance(agent, type):
-        return _made(name, agent)
-    if isinstance(agent, LoopOwner) or _is_loop(agent):
-        return agent
-    raise SetupError(
-        f"the agent {name!r} is an Agent, a class of one, or an async generator function of a "
-        f"context; not {agent!r}"
-    )
+def _checked_name(name: object) -> str:
+    if not is_name(name):
+        raise SetupError(f"an agent's name is {NAME_RULE}, not {name!r}; give it another one")
+    return name
 
 
-def _made(name: str, agent: type[object]) -> Agent:
+def _instance(name: object, agent: AgentLike) -> Agent | Loop | LoopOwner:
+    made = _made(name, agent) if isinstance(agent, type) else agent
+    if isinstance(made, LoopOwner):
+        check_loop(made.loop, subject=f"the loop of the agent {name!r}")
+        refuse_twins(_tools_in(made))
+    else:
+        check_loop(made, subject=f"the agent {name!r}")
+    return made
+
+
+def _tools_in(agent: object) -> list[Tool]:
+    own = cast("Iterable[object]", getattr(agent, "tools", ()))
+    return [each for each in own if isinstance(each, Tool)]
+
+
+def _made(name: object, agent: type[object]) -> Agent:
     if not issubclass(agent, Agent):
         raise SetupError(f"the agent {name!r} is a class, but not one of ai.Agent: {agent!r}")
     try:
@@ -142,7 +151,3 @@ def _made(name: str, agent: type[object]) -> Agent:
         raise SetupError(
             f"the agent {name!r} cannot be made without arguments: {error}; give an instance"
         ) from error
-
-
-def _is_loop(agent: object) -> bool:
-    return inspect.isasyncgenfunction(agent) or inspect.isasyncgenfunction(type(agent).__call__)

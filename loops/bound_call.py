@@ -1,6 +1,6 @@
 """A model's call together with the tool that answers it, ready to be scheduled."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .errors import InvalidArguments
@@ -58,8 +58,3 @@ class BoundToolCall:
             return self.call.parsed()
         except InvalidArguments:
             return {}
-
-
-def tools_by_name(tools: Iterable[Tool]) -> Mapping[str, Tool]:
-    """Return the tools by their names; of two with one name the later one counts."""
-    return {each.name: each for each in tools}

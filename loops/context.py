@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast, overload
 
-from .bound_call import BoundToolCall, tools_by_name
+from .bound_call import BoundToolCall
 from .errors import SetupError, TurnLimitExceeded
 from .messages import Message, MessageLike, Messages, ToolCall, as_message
 from .model import ModelPort, ModelRequest, resolve_model
 from .runtime import Runtime, active_scope, fallback_runtime
 from .tool_context import ToolContext
+from .tool_list import tools_by_name
 from .tools import Tool
 
 T = TypeVar("T")

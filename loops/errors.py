@@ -166,7 +166,7 @@ class LoopFailed(RunError):
 
 
 class BadYield(LoopFailed):
-    """The loop yielded a value that is no event."""
+    """The loop, or the model's port that it asked, yielded a value that is no event."""
 
 
 class ToolError(AgentError):

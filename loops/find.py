@@ -1,10 +1,10 @@
 """Find an object by the path `module:name`, or say exactly why it is not there."""
 
 import importlib
-from difflib import get_close_matches
 
 from .app import App
 from .errors import SetupError
+from .naming import did_you_mean
 
 
 def find(path: str) -> object:
@@ -56,5 +56,4 @@ def _imported(module_name: str, path: str) -> object:
 
 def _near(name: str, owner: object) -> str:
     public = [each for each in dir(owner) if not each.startswith("_")]
-    near = get_close_matches(name, public, n=3)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return did_you_mean(name, public)

@@ -4,7 +4,8 @@ A cancellation from outside and `RunLeft` are never caught: whoever sent them wa
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -93,6 +94,18 @@ def outcome_of_call(function: Callable[[], T]) -> T | Raised:
         return function()
     except BaseException as error:  # noqa: BLE001 - this file is the place for it
         return Raised(error)
+
+
+@contextmanager
+def renaming(failure_of: Callable[[Exception], Exception]) -> Generator[None]:
+    """Let what users' code raises in the block leave it as another error, or as itself."""
+    try:
+        yield
+    except Exception as error:
+        failure = failure_of(error)
+        if failure is error:
+            raise
+        raise failure from error
 
 
 def describe(error: BaseException) -> str:

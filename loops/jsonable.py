@@ -3,7 +3,7 @@
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum
@@ -41,7 +41,16 @@ def jsonable(value: object) -> Any:
     Numbers that JSON has no form for (NaN, infinities, integers past 64 bits) become text, sets
     become sorted lists, bytes become base64, times their ISO form.
     """
-    return _convert(value, ())
+    return _Conversion(_described).of(value, ())
+
+
+def strictly_jsonable(value: object) -> Any:
+    """Return the value as `jsonable` does, if it has a form that says something.
+
+    Raises:
+        TypeError: When an object in it would only be told by its place in memory.
+    """
+    return _Conversion(_text_of).of(value, ())
 
 
 def bounded(value: object, limit: int = MAX_TEXT) -> Any:
@@ -83,16 +92,55 @@ def _json_name(value: object) -> str:
     return _JSON_NAMES.get(type(value), "number")
 
 
-def _convert(value: object, trail: tuple[int, ...]) -> object:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str) and not isinstance(value, Enum):
-        return clean_text(value)
-    if isinstance(value, (int, float)) and not isinstance(value, Enum):
-        return _number(value)
-    if len(trail) >= MAX_DEPTH or id(value) in trail:
-        return f"[{type(value).__name__}: nested too deeply]"
-    return _convert_compound(value, (*trail, id(value)))
+class _Conversion:
+    """How a value becomes one of JSON; `text_of` tells what JSON has no form for."""
+
+    def __init__(self, text_of: Callable[[object], str]) -> None:
+        self._text_of = text_of
+
+    def of(self, value: object, trail: tuple[int, ...]) -> object:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return clean_text(value)
+        if isinstance(value, (int, float)) and not isinstance(value, Enum):
+            return _number(value)
+        if len(trail) >= MAX_DEPTH or id(value) in trail:
+            return f"[{type(value).__name__}: nested too deeply]"
+        return self._compound(value, (*trail, id(value)))
+
+    def _compound(self, value: object, trail: tuple[int, ...]) -> object:
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[object, object]", value).items()
+            return {self._key(key): self.of(each, trail) for key, each in pairs}
+        if isinstance(value, (set, frozenset)):
+            members = [self.of(each, trail) for each in cast("Iterable[object]", value)]
+            return sorted(members, key=repr)
+        if isinstance(value, (list, tuple)) or _is_view(value):
+            return [self.of(each, trail) for each in cast("Iterable[object]", value)]
+        if isinstance(value, BaseModel):
+            return self.of(dict(value), trail)
+        if is_dataclass(value) and not isinstance(value, type):
+            return {each.name: self.of(getattr(value, each.name), trail) for each in fields(value)}
+        return self._leaf(value, trail)
+
+    def _leaf(self, value: object, trail: tuple[int, ...]) -> object:
+        if isinstance(value, Enum):
+            return self.of(value.value, trail)
+        if isinstance(value, (datetime, date, time)):
+            return value.isoformat()
+        if isinstance(value, timedelta):
+            return value.total_seconds()
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
+        return self._text_of(value)
+
+    def _key(self, key: object) -> str:
+        if isinstance(key, str) and not isinstance(key, Enum):
+            return clean_text(key)
+        if isinstance(key, bool) or key is None:
+            return json.dumps(key)
+        return self._text_of(key.value if isinstance(key, Enum) else key)
 
 
 def _number(value: float) -> object:
@@ -106,45 +154,29 @@ def _digits(value: int) -> str:
     return str(value) if value.bit_length() < 10_000 else hex(value)
 
 
-def _convert_compound(value: object, trail: tuple[int, ...]) -> object:
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return {_key(key): _convert(each, trail) for key, each in pairs}
-    if isinstance(value, (set, frozenset)):
-        members = [_convert(each, trail) for each in cast("Iterable[object]", value)]
-        return sorted(members, key=repr)
-    if isinstance(value, (list, tuple)) or _is_view(value):
-        return [_convert(each, trail) for each in cast("Iterable[object]", value)]
-    if isinstance(value, BaseModel):
-        return _convert(dict(value), trail)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _convert(getattr(value, each.name), trail) for each in fields(value)}
-    return _convert_leaf(value, trail)
-
-
 def _is_view(value: object) -> bool:
-    return type(value).__name__ in {"dict_keys", "dict_values", "deque"}
-
-
-def _convert_leaf(value: object, trail: tuple[int, ...]) -> object:
-    if isinstance(value, Enum):
-        return _convert(value.value, trail)
-    if isinstance(value, (datetime, date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
-    return _described(value)
-
-
-def _key(key: object) -> str:
-    if isinstance(key, str) and not isinstance(key, Enum):
-        return clean_text(key)
-    if isinstance(key, bool) or key is None:
-        return json.dumps(key)
-    return _described(key.value if isinstance(key, Enum) else key)
+    return type(value).__name__ in {"dict_keys", "dict_values", "dict_items", "deque"}
 
 
 def _described(value: object) -> str:
     return cut_text(clean_text(str(value)), 4096)
+
+
+_TOLD_BY_REPR = (int, float, complex, bytes, tuple, frozenset)
+"""What Python tells by its value, though it has no `__str__` of its own."""
+
+
+def _text_of(value: object) -> str:
+    # Where a class says nothing, Python tells a class and an address, which help nobody.
+    cls = type(value)
+    if cls.__str__ is object.__str__ and not issubclass(cls, _TOLD_BY_REPR):
+        name = (
+            cls.__qualname__
+            if cls.__module__ == "builtins"
+            else f"{cls.__module__}.{cls.__qualname__}"
+        )
+        raise TypeError(
+            f"JSON has no form for an object of the class {name!r}; give text, a number, a list, "
+            "a dict, a dataclass or a pydantic model"
+        )
+    return _described(value)

@@ -1,12 +1,17 @@
 """The port behind which models are asked, and the pure fold of a reply into a message."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
 from .closing import close
-from .errors import Incomplete, SetupError
+from .errors import BadYield, Incomplete, SetupError
+from .guard import renaming
+from .jsonable import cut_text
 from .messages import Message
+from .port_failures import failure_of
 from .reply import Event, ModelEvent, StreamEnd, ToolEnd, ToolStart
 
 
@@ -56,18 +61,48 @@ class ModelPort(Protocol):
 async def ask(port: ModelPort, request: ModelRequest) -> AsyncIterator[ModelEvent]:
     """Yield the port's reply up to its `StreamEnd`.
 
+    This is the one place where it matters what a port of one's own raises and yields.
+
     Raises:
         Incomplete: When the reply ends without one.
+        ProviderError: When the service fails, also as httpx says it.
+        LoopFailed: When the port raises anything else, or yields what is no event of a reply.
+        SetupError: When the port gives no reply that could be read.
     """
-    reply = port.stream(request)
-    try:
-        async for event in reply:
-            yield event
-            if isinstance(event, StreamEnd):
-                return
-    finally:
-        await close(reply)
+    with renaming(partial(failure_of, port.name)):
+        reply = _reply_of(port, request)
+        try:
+            async for event in reply:
+                if not isinstance(event, _MODEL_EVENTS):
+                    raise _bad_yield(port.name, event)
+                yield event  # noqa: ASYNC119 - nothing is held here; it says whose error it was
+                if isinstance(event, StreamEnd):
+                    return
+        finally:
+            await close(reply)
     raise Incomplete(f"the reply of {port.name!r} broke off before its end; ask again")
+
+
+_MODEL_EVENTS = ModelEvent.__args__
+
+
+def _bad_yield(name: str, event: object) -> BadYield:
+    return BadYield(
+        f"the model port {name!r} yielded {cut_text(repr(event), 200)}, which is no event of a "
+        "reply; yield StreamStart, TextDelta and their like from loops.events"
+    )
+
+
+def _reply_of(port: ModelPort, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    reply = cast("object", port.stream(request))
+    if isinstance(reply, AsyncIterable):
+        return cast("AsyncIterator[ModelEvent]", reply)
+    if inspect.iscoroutine(reply):
+        reply.close()
+    raise SetupError(
+        f"the stream of the model port {port.name!r} gives a {type(reply).__name__} and no events; "
+        "write async def with yield"
+    )
 
 
 _fields_of: dict[type[Event], tuple[str, ...]] = {}
@@ -120,10 +155,11 @@ def resolve_model(model: str | ModelPort) -> ModelPort:
     """Return the port of a model that is named `vendor/model`; a port stands for itself.
 
     Raises:
-        SetupError: When the vendor is not known; the text lists those that are.
+        SetupError: When the vendor is not known; the text lists those that are. Also when a port is
+            none.
     """
     if not isinstance(model, str):
-        return model
+        return _checked(model)
     vendor, slash, name = model.partition("/")
     if not (slash and vendor and name):
         raise SetupError(f"a model is named 'vendor/model', for instance 'acme/x'; not {model!r}")
@@ -134,4 +170,20 @@ def resolve_model(model: str | ModelPort) -> ModelPort:
             f"no provider is registered for the vendor {vendor!r} of {model!r}; known: {known}. "
             f"register_provider({vendor!r}, factory) adds one"
         )
-    return factory(name)
+    return _checked(factory(name))
+
+
+def _checked(port: ModelPort) -> ModelPort:
+    if isinstance(port, type):
+        raise SetupError(f"the model port {port.__name__!r} is a class; give an instance of it")
+    name: object = getattr(port, "name", None)
+    if not isinstance(name, str):
+        raise SetupError(
+            f"a model is named 'vendor/model', or is a port with a name and a stream; not {port!r}"
+        )
+    if not callable(getattr(port, "stream", None)):
+        raise SetupError(
+            f"the model port {name!r} has no stream; write async def stream(self, request) "
+            "with yield"
+        )
+    return port

@@ -13,6 +13,7 @@ from .fold import Fold
 from .guard import Raised, Seat
 from .messages import Message, MessageLike, Messages, ToolCall, Usage
 from .model import ModelPort, bind
+from .naming import refuse_unknown
 from .output import read_output
 from .runtime import OpenTurn
 from .tools import Tool
@@ -170,6 +171,7 @@ def stream(
 
     Raises:
         TypeError: When both are given, or neither.
+        SetupError: When an option does not exist.
     """
     if context is not None and (model is not None or messages is not None or options):
         raise TypeError("stream() takes either a model and messages or context=, not both")
@@ -177,6 +179,7 @@ def stream(
         return Stream(context, output_type=output_type, params=params)
     if model is None or messages is None:
         raise TypeError("stream() needs either a model and messages or context=")
+    refuse_unknown(options, StreamOptions.__annotations__, subject="stream()")
     return Stream(
         Context(
             model=model,

@@ -17,13 +17,16 @@ class Signal:
     """A call to whoever is waiting at this moment; it is not kept for those who come later."""
 
     def __init__(self) -> None:
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
     async def wait(self) -> None:
         """Wait for the next call."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        await future
+        self._waiting[future] = None
+        try:
+            await future
+        finally:
+            self._waiting.pop(future, None)
 
     def call(self) -> None:
         """Wake up all who are waiting."""

@@ -1,10 +1,28 @@
-"""What a loop's author needs to test it: waiting for a condition, reading a run to its end."""
+"""All that a loop's author needs to test it: a scripted model, waiting, reading a run to its end.
+
+The model lives in `loops.providers.scripted`; its words are here as well, for tests to import all
+from one place.
+"""
 
 import asyncio
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
+
+from .providers.scripted import call, call_with, in_turn, scripted, text, thinking, until
+
+__all__ = [
+    "call",
+    "call_with",
+    "collect",
+    "in_turn",
+    "scripted",
+    "text",
+    "thinking",
+    "until",
+    "wait_until",
+]
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from .errors import LoopFailed, RunLeft
 from .events import PartialToolCallResult, ToolCallResult
-from .guard import Raised, outcome_of
+from .guard import Raised, describe, outcome_of
 from .messages import Message, ToolCall, ToolResult, tool_message
 from .runtime import partial_sink
 from .tasks import Owner, Signal
@@ -58,8 +58,10 @@ class ToolRunner:
                 await owner.join()
         finally:
             await owner.close()
-        if error is None and self._failure is not None:
-            raise self._take_failure()
+        if self._failure is not None:
+            if error is None:
+                raise self._take_failure()
+            _note(error, self._failure)
 
     def schedule(self, call: Schedulable) -> asyncio.Task[ToolCallResult]:
         """Start the call at once; its task gives the result, which `events()` gives as well."""
@@ -129,7 +131,7 @@ class ToolRunner:
             if identity is not None:
                 self._arrive(_as_event(_error(identity, "CancelledError: the call was cancelled")))
         elif (error := task.exception()) is not None:
-            self._failure = self._failure or error
+            self._fail(error)
         else:
             self._arrive(task.result())
         self._arrival.call()
@@ -137,6 +139,12 @@ class ToolRunner:
     def _arrive(self, event: Arrival) -> None:
         self._arrived.append(event)
         self._arrival.call()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+        else:
+            _note(self._failure, error)
 
     def _take_failure(self) -> BaseException:
         failure, self._failure = self._failure, None
@@ -199,6 +207,12 @@ def _as_event(answer: Answer) -> ToolCallResult:
             raise LoopFailed(
                 f"a scheduled function answers with a ToolCallResult, not with {other!r}"
             )
+
+
+def _note(error: BaseException, other: BaseException) -> None:
+    """Let the error that is raised tell of another one, which is not."""
+    if other is not error:
+        error.add_note(f"another scheduled function failed, too: {describe(other)}")
 
 
 def _failure_of(error: BaseException) -> BaseException:

@@ -1,13 +1,21 @@
 """Tools: functions that a model may call, with a schema made from their type hints."""
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from types import UnionType
-from typing import Any, TypedDict, Union, Unpack, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Any,
+    TypedDict,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import orjson
 from pydantic import BaseModel, Field, ValidationError, create_model
@@ -17,9 +25,8 @@ from .errors import InvalidArguments, SetupError
 from .jsonable import jsonable
 from .messages import ToolCall, ToolResult, parse_arguments
 from .model import ToolSpec
+from .naming import NAME_RULE, is_name, refuse_unknown
 from .tool_context import ToolContext
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Check = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Takes the model's arguments, gives keyword arguments for the function, or raises a ValueError."""
@@ -99,7 +106,7 @@ def tool(
 
     Raises:
         SetupError: When the name or a parameter is of no use to a model, or an option does not
-            exist yet.
+            exist or is of another kind.
     """
     if function is not None:
         return _tool_of(function, options)
@@ -135,6 +142,10 @@ def unknown_tool_result(call: ToolCall) -> ToolResult:
 
 
 def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
+    if not callable(function):
+        raise SetupError(
+            f"a tool is a function, not {function!r}; write @tool above an async def or def"
+        )
     given: dict[str, Any] = {**options}
     name = str(given.pop("name", None) or getattr(function, "__name__", ""))
     described = given.pop("description", None)
@@ -161,15 +172,29 @@ def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
 
 
 def _check_options(name: str, given: Mapping[str, Any]) -> None:
-    if not _NAME.fullmatch(name):
-        raise SetupError(
-            f"a tool's name is 1 to 64 letters, digits, '_' or '-', not {name!r}; give it a name="
-        )
+    if not is_name(name):
+        raise SetupError(f"a tool's name is {NAME_RULE}, not {name!r}; give it a name=")
     for option in _NOT_YET:
         if option in given:
             raise SetupError(
                 f"@tool has no {option}= yet, so the tool {name!r} cannot have it; leave it out"
             )
+    refuse_unknown(given, ToolOptions.__annotations__, subject=f"@tool, above {name!r},")
+    for option, value in given.items():
+        _check_option(name, option, value)
+
+
+def _check_option(name: str, option: str, value: object) -> None:
+    match option:
+        case "timeout":
+            fits = value is None or (isinstance(value, timedelta) and value > timedelta(0))
+            mend = "give a timedelta above zero, like timedelta(seconds=5)"
+        case "queue":
+            fits, mend = isinstance(value, str) and value != "", "give the name of a queue"
+        case _:
+            fits, mend = isinstance(value, bool), "give True or False"
+    if not fits:
+        raise SetupError(f"the tool {name!r} is given {option}={value!r}; {mend}")
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +229,7 @@ def _argument_fields(
             raise SetupError(
                 f"the parameter {str(parameter)!r} of the tool {name!r} cannot be given by name"
             )
-        hint = hints.get(parameter.name, str)
+        hint = hints.get(parameter.name, Any)
         if _is_context(hint):
             continue
         default = ... if parameter.default is parameter.empty else parameter.default

@@ -3,8 +3,8 @@
 What an event need not have is left out where it is None.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields, replace
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 from .errors import BadYield
@@ -20,7 +20,7 @@ from .events import (
     ToolDelta,
     Unknown,
 )
-from .jsonable import clean_text, jsonable
+from .jsonable import clean_text, jsonable, strictly_jsonable
 from .messages import Usage
 
 _IN_MEMORY = {each.name for each in fields(Event)}
@@ -118,9 +118,13 @@ def _plain(value: object) -> object:
 
 
 def plain_value(value: object) -> Any:
-    """Return a value that a tool gives as JSON can carry it; an event becomes its wire form."""
+    """Return a value that a tool gives as JSON can carry it; an event becomes its wire form.
+
+    Raises:
+        TypeError: When JSON has no form for it; the text names its class and the mend.
+    """
     if not isinstance(value, Event):
-        return jsonable(value)
+        return strictly_jsonable(value)
     kind, data = encode(value)
     return {"type": kind, "data": data}
 
@@ -175,34 +179,3 @@ def _event_of_dict(yielded: Mapping[str, Any]) -> AgentEvent:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-_GROWING = (TextDelta, ReasoningDelta, ToolDelta, BuiltinToolDelta)
-
-
-def coalesce(events: Iterable[AgentEvent]) -> Iterator[AgentEvent]:
-    """Yield the events with neighbouring deltas of one block put together."""
-    first: TextDelta | ReasoningDelta | ToolDelta | BuiltinToolDelta | None = None
-    pieces: list[str] = []
-    for event in events:
-        if first is not None and isinstance(event, _GROWING) and _continues(first, event):
-            pieces.append(event.text)
-            continue
-        if first is not None:
-            yield first if len(pieces) == 1 else replace(first, text="".join(pieces))
-        first, pieces = None, []
-        if isinstance(event, _GROWING):
-            first, pieces = event, [event.text]
-        else:
-            yield event
-    if first is not None:
-        yield first if len(pieces) == 1 else replace(first, text="".join(pieces))
-
-
-def _continues(first: Event, event: Event) -> bool:
-    return (
-        type(first) is type(event)
-        and first.turn == event.turn
-        and first.replayed == event.replayed
-        and getattr(first, "block", None) == getattr(event, "block", None)
-    )

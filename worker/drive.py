@@ -5,9 +5,12 @@ This knows no arq: it is given a claim, and gives it up by the scripts that end 
 
 from __future__ import annotations
 
+from functools import partial
+
 import orjson
 
-from loops.errors import InvalidInput
+from loops.errors import InvalidInput, LoopFailed
+from loops.guard import Raised, outcome_of_call
 
 from .begin import NotBegun, begin
 from .calls import RunPlace
@@ -26,19 +29,21 @@ async def drive(
     resources: WorkerResources, place: RunPlace, *, claim: Claim, lifecycle: Lifecycle
 ) -> Left:
     """Drive the run until it is settled, or somebody else goes on with it."""
-    reason = ""
+    link, reason = resources.link, ""
     while True:
         try:
             run = (place.tenant, place.run_id)
-            begun = await begin(resources.link, resources.keys, claim, run=run, reason=reason)
+            begun = await begin(link, resources.keys, claim, run=run, reason=reason)
         except InvalidInput as error:
-            claim.released = True
-            failure = {"code": error.code, "message": str(error)}
-            await settle_unowned(resources.link, place, claim, status="failed", failure=failure)
-            return Left.FAILED
+            return await _give_up(link, place, claim, error.code, str(error))
         if isinstance(begun, NotBegun):
-            return await _let_go(resources.link, place, claim, begun)
-        left = await RunPass(resources, place, begun, claim=claim, lifecycle=lifecycle).run()
+            return await _let_go(link, place, claim, begun)
+        made = outcome_of_call(
+            partial(RunPass, resources, place, begun, claim=claim, lifecycle=lifecycle)
+        )
+        if isinstance(made, Raised):
+            return await _give_up(link, place, claim, LoopFailed.code, made.text)
+        left = await made.run()
         if left is not Left.PASS_ENDED:
             return left
         reason = "provider_failed"
@@ -50,6 +55,14 @@ async def _let_go(link: Link, place: RunPlace, claim: Claim, found: NotBegun) ->
         return Left.LOST
     await settle_unowned(link, place, claim, status="expired", failure=EXPIRED)
     return Left.EXPIRED
+
+
+async def _give_up(link: Link, place: RunPlace, claim: Claim, code: str, message: str) -> Left:
+    """Fail a run whose loop cannot even be called."""
+    claim.released = True
+    failure = {"code": code, "message": message}
+    await settle_unowned(link, place, claim, status="failed", failure=failure)
+    return Left.FAILED
 
 
 async def settle_unowned(

@@ -24,7 +24,7 @@ TERMINAL_EVENTS = frozenset(f"run.{status}" for status in TERMINAL)
 """The types of which each log has exactly one, as its last event."""
 
 
-class UnreadableLog(ValueError):
+class UnreadableLog(ValueError):  # noqa: N818 - named as those of the tree are
     """What stands in a log, or came on its channel, is no event."""
 
 

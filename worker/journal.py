@@ -213,6 +213,15 @@ class Journal:
         """Return a recorded turn, complete or cut."""
         return self._turns.get(key)
 
+    def unmet_call(self, calls: Mapping[str, Mapping[str, bytes]]) -> dict[str, Any] | None:
+        """Return a call that this pass has not come to, and that must not happen twice."""
+        unmet = set(self.unmet_turns())
+        for key, call in calls.items():
+            if key.rpartition(".")[0] in unmet and call.get("again") != b"1":
+                told: dict[str, Any] = orjson.loads(call["call"])
+                return told
+        return None
+
     def unmet_turns(self) -> list[str]:
         """Return the recorded turns that this pass has not asked for, oldest first."""
         return [key for key in self._turns if key not in self._used]

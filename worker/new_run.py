@@ -110,7 +110,7 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
         "session": place.session_id,
         "agent": new.agent,
         "metadata": orjson.dumps(new.metadata),
-        "timeout": milliseconds(new.timeout or settings.run_timeout),
+        "timeout": milliseconds(settings.run_timeout if new.timeout is None else new.timeout),
         "retention": milliseconds(settings.retention),
         "patience": milliseconds(PATIENCE),
         "queue_key": keys.queue(RUNS_QUEUE).queue,

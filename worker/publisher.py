@@ -13,6 +13,7 @@ from typing import Any
 from loops.context import Context
 from loops.errors import RunLeft
 from loops.events import Event
+from loops.messages import as_message
 
 from .journal import encode_message
 from .outbox import Outbox
@@ -106,7 +107,7 @@ class Publisher:
         slot, self._slots = self._slots, self._slots + len(added)
         self._cancel_flush()
         self._flushed = asyncio.get_running_loop().time()
-        return self._outbox.take(slot, [encode_message(message) for message in added])
+        return self._outbox.take(slot, [encode_message(as_message(message)) for message in added])
 
     def _flush_soon(self) -> None:
         loop = asyncio.get_running_loop()

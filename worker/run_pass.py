@@ -274,6 +274,8 @@ class RunPass:
                 self._writer.leave()
             case _:
                 await self._close_loop()
+                with suppress(RedisError):
+                    await self._head.cut_when_long(self._begun.epoch)
                 self._claim.released = True
                 await settle(self.runtime, self._context, ending)
         return ending.left

@@ -18,6 +18,7 @@ import orjson
 from loops.errors import DuplicateName, LoopFailed, ReplayDiverged, RunLeft
 from loops.events import Event, StreamEnd
 from loops.history import repair
+from loops.jsonable import clean_text
 from loops.messages import ToolCall, ToolResult, Usage
 from loops.model import ModelPort, ModelRequest
 from loops.output import PublishedText
@@ -135,14 +136,9 @@ class QueueRuntime:
             self._say_diverged()
 
     def _unmet_call(self) -> dict[str, Any] | None:
-        if self._publisher.open_turns:
-            return None
-        unmet = set(self._begun.journal.unmet_turns())
-        for key, call in self._begun.calls.items():
-            if key.rpartition(".")[0] in unmet and call.get("again") != b"1":
-                told: dict[str, Any] = orjson.loads(call["call"])
-                return told
-        return None
+        # While another turn streams, its branch of the loop may still come to the call.
+        is_busy = bool(self._publisher.open_turns)
+        return None if is_busy else self._begun.journal.unmet_call(self._begun.calls)
 
     def _say_diverged(self) -> None:
         if not self._has_diverged:
@@ -192,7 +188,9 @@ class QueueRuntime:
         self._refuse_when_left()
         if tool is None:
             return unknown_tool_result(call)
-        call = replace(call, arguments=arguments_of(call, overrides))
+        # Half a character in what a model wrote must not keep its call from being stored.
+        arguments = clean_text(arguments_of(call, overrides))
+        call = replace(call, arguments=arguments, id=clean_text(call.id))
         if not call.key:
             name = f"x.{short_hash(call.name, call.arguments)}"
             call = replace(call, key=self._begun.journal.numbered(name))

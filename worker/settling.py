@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from traceback import format_exception
 from typing import Any
 
 import orjson
 
 from loops.context import Context
 from loops.errors import ReplayDiverged, RunError
-from loops.jsonable import clean_text, jsonable
+from loops.jsonable import clean_text, cut_text, jsonable
+from loops.messages import Messages
 
 from .closing_history import closing_messages
 from .ending import Ending, failure_of
@@ -17,6 +19,9 @@ from .left import OUTCOMES, Left
 from .run_record import RunStatus
 from .runtime import QueueRuntime
 from .wire import Part
+
+OUTPUT_LIMIT = 1_000_000
+"""How many characters of an output the record keeps; the log has the text whole."""
 
 logger = logging.getLogger("loopmill.run")
 
@@ -27,10 +32,11 @@ async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> Non
     Raises:
         RunLeft: When the pass owns its run no more.
     """
-    if ending.left is not Left.COMPLETED:
-        context.messages.extend(
-            closing_messages(context.messages, runtime.last_turn, runtime.answers.result_of)
-        )
+    # A loop may have put plain dicts there.
+    context.messages = Messages.of(context.messages)
+    # A loop that came to its end has said all that it wanted to, but each call has a result.
+    turn = None if ending.left is Left.COMPLETED else runtime.last_turn
+    context.messages.extend(closing_messages(context.messages, turn, runtime.answers.result_of))
     try:
         await _send(runtime, context, ending)
     except ReplayDiverged as error:
@@ -60,18 +66,12 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
 def _report(run_id: str, status: str, failure: dict[str, str], error: BaseException | None) -> None:
     """Say why a run did not complete; with the traceback where the user's own code raised."""
     is_theirs = error is not None and not isinstance(error, RunError)
-    logger.log(
-        logging.WARNING if is_theirs else logging.INFO,
-        "! run %s %s %s: %s",
-        run_id,
-        status,
-        failure["code"],
-        failure["message"],
-        exc_info=error if is_theirs else None,
-    )
+    where = "".join(format_exception(error)) if is_theirs else failure["message"]
+    # Half a character in an error's text must not keep the log from being written.
+    logger.warning("! run %s %s %s: %s", run_id, status, failure["code"], clean_text(where))
 
 
 def _told(output: object) -> str:
     if isinstance(output, str):
-        return clean_text(output)
-    return orjson.dumps(jsonable(output)).decode()
+        return cut_text(clean_text(output), OUTPUT_LIMIT)
+    return cut_text(orjson.dumps(jsonable(output)).decode(), OUTPUT_LIMIT)

@@ -32,11 +32,30 @@ def fold_events(state: State, events: Iterable[LogEvent]) -> State:
         state["attempt"] = event.attempt
         name, _, kind = event.type.partition(".")
         step = _STEPS.get(name)
-        if step is not None:
+        # An event of a kind that is not known here, or is not what it says it is, stays as it came.
+        if step is not None and _is_whole(event):
             step(state, event, kind)
         else:
             state["custom"] = [*state["custom"], _plain(event)][-CUSTOM_LIMIT:]
     return state
+
+
+_NEEDED = {
+    "text": ("block",),
+    "reasoning": ("block",),
+    "call": ("block",),
+    "builtin": ("block",),
+    "tool": ("call",),
+}
+
+
+def _is_whole(event: LogEvent) -> bool:
+    needed = _NEEDED.get(event.type.partition(".")[0], ())
+    if event.type.endswith(".delta"):
+        needed = (*needed, "text")
+    if event.type == "turn.reset":
+        needed = ("after",)
+    return all(name in event.data for name in needed)
 
 
 def _plain(event: LogEvent) -> State:

@@ -26,7 +26,7 @@ def test_a_run_that_fails_says_why(place: Place) -> None:
     shown = place.loopmill("run", "broken", "go")
 
     assert (shown.returncode, shown.stdout) == (1, "about to break\n")
-    assert re.search(r"! run failed loop_failed: .*it broke", shown.stderr)
+    assert "! run failed: loop_failed: the loop raised RuntimeError: it broke\n" in shown.stderr
     assert "Traceback" not in shown.stderr
 
 
@@ -134,6 +134,9 @@ def test_check_says_what_the_configuration_means(place: Place) -> None:
         ({"LOOPMILL_APP": "nowhere:app"}, "there is no module 'nowhere'"),
         ({"LOOPMILL_APP": ""}, "LOOPMILL_APP is not set"),
         ({"LOOPMILL_REDIS_URL": "redis://127.0.0.1:9/0"}, "does not answer"),
+        ({"LOOPMILL_API_KEY": "x"}, "LOOPMILL_API_KEY is no setting; did you mean LOOPMILL_API_K"),
+        ({"LOOPMILL_BANANA": "x"}, "LOOPMILL_BANANA is no setting; unset it"),
+        ({"LOOPMILL_CONFIG": "x.yaml"}, "LOOPMILL_CONFIG is not read in this version"),
     ],
 )
 def test_check_names_each_problem(here: Here, changes: dict[str, str], said: str) -> None:
@@ -177,5 +180,85 @@ def test_the_current_folder_comes_after_what_is_installed(here: Here, tmp_path: 
 def test_an_api_without_keys_serves_no_strangers(place: Place) -> None:
     shown = place.loopmill("api", "--host", "0.0.0.0", "--port", "0")
 
-    assert shown.returncode == 1
+    assert shown.returncode == 2
     assert "LOOPMILL_API_KEYS" in shown.stderr
+
+
+def test_check_says_what_is_wrong_in_the_app_in_a_line(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text("import loops as ai\napp = ai.App({)\n")
+
+    shown = here("check", LOOPMILL_URL="http://127.0.0.1:1", LOOPMILL_KEY="k")
+
+    (problem,) = [line for line in shown.stdout.splitlines() if line.startswith("!")]
+    assert problem.startswith("! app       my_agents.py line 2: SyntaxError: ")
+    assert (shown.returncode, shown.stderr) == (1, "")
+
+
+def test_check_looks_at_each_agent(here: Here, tmp_path: Path) -> None:
+    (tmp_path / "my_agents.py").write_text("import loops as ai\napp = ai.App({'a': ai.Agent()})\n")
+
+    shown = here("check")
+
+    assert "! agent     a: it has no model" in shown.stdout
+    assert shown.stdout.endswith("1 problem\n")
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_who_serves_without_a_server_ends_with_a_line(
+    here: Here, tmp_path: Path, command: str
+) -> None:
+    write_agents(tmp_path)
+
+    shown = here(command)
+
+    assert shown.returncode == 2
+    assert shown.stderr.startswith("loopmill: LOOPMILL_REDIS_URL is not set: name a server")
+    assert len(shown.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["api", "worker"])
+def test_who_serves_a_broken_app_ends_with_a_line(here: Here, tmp_path: Path, command: str) -> None:
+    (tmp_path / "my_agents.py").write_text("1 / 0")
+
+    shown = here(command, LOOPMILL_REDIS_URL="redis://127.0.0.1:9/0")
+
+    assert shown.returncode == 2
+    assert shown.stderr == ("loopmill: my_agents.py line 1: ZeroDivisionError: division by zero\n")
+
+
+def test_an_api_on_a_taken_port_names_it_and_another(place: Place) -> None:
+    port = int(place.url.rpartition(":")[2])
+
+    shown = place.loopmill("api", "--port", str(port))
+
+    assert shown.returncode == 2
+    assert shown.stderr == (
+        f"loopmill: port {port} of 127.0.0.1 is taken: end what listens there, "
+        f"or take another with --port {port + 1}\n"
+    )
+
+
+def test_runs_are_listed_and_counted(place: Place) -> None:
+    for agent in ("broken", "echo", "echo"):
+        place.loopmill("run", agent, "listed")
+
+    failed = place.loopmill("runs", "--status", "failed", "--limit", "1")
+    everything = place.loopmill("runs", "--limit", "2")
+
+    newest = failed.stdout.splitlines()[0]
+    assert re.fullmatch(r"run_\w+  \S+ \S+  failed     broken  loop_failed: the loop.*", newest)
+    assert re.search(r"^\d+ failed$", failed.stdout, re.MULTILINE)
+    lines = everything.stdout.splitlines()
+    assert [line.split()[3:5] for line in lines[:2]] == [["completed", "echo"]] * 2
+    assert re.fullmatch(r"(.*, )?\d+ completed(, .*)?, \d+ failed(, .*)?", lines[-1])
+
+
+def test_where_the_api_is_and_the_key_come_from_the_environment(place: Place) -> None:
+    assert "no API answers at http://127.0.0.1:1 " in (
+        place.loopmill("runs", LOOPMILL_URL="http://127.0.0.1:1").stderr
+    )
+    wrong = place.loopmill("runs", LOOPMILL_URL="localhost:8000")
+    assert wrong.stderr == (
+        "loopmill: an API's address is http://HOST:PORT, not 'localhost:8000'; "
+        "name another one with --url or LOOPMILL_URL\n"
+    )

@@ -22,7 +22,8 @@ def serving(*answers: Answer) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            got.append({name.lower(): value for name, value in self.headers.items()})
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            got.append({**headers, "path": self.path})
             answers[min(len(got), len(answers)) - 1](self)
 
         def do_POST(self) -> None:
@@ -123,7 +124,7 @@ def test_a_stream_that_says_that_it_broke_is_an_error() -> None:
     with (
         serving(stream(broken)) as (url, _),
         Client(url) as client,
-        pytest.raises(ApiError, match="^the stream ended: the run is gone$"),
+        pytest.raises(ApiError, match=r"^the stream ended: the run is gone$"),
     ):
         list(client.follow("run_1"))
 
@@ -136,3 +137,39 @@ def test_a_client_that_is_closed_meanwhile_ends_its_events() -> None:
         client.__exit__(None, None, None)
 
         assert list(events) == []
+
+
+def test_a_refused_key_is_said_with_where_keys_come_from() -> None:
+    problem = status(401, {"detail": "this key is not known", "code": "unauthorized"})
+
+    with serving(problem) as (url, _), Client(url, "wrong") as client:
+        with pytest.raises(ApiError, match=r"not known .*; give a key with --key or LOOPMILL_KEY"):
+            client.load("run_1")
+
+
+def test_somebody_elses_server_is_no_api() -> None:
+    def page(handler: BaseHTTPRequestHandler) -> None:
+        status(200)(handler)
+        handler.wfile.write(b"<html>")
+
+    with serving(page) as (url, _), Client(url) as client:
+        with pytest.raises(ApiError, match="is no Loopmill API; name another one with --url"):
+            client.load("run_1")
+
+
+def test_runs_are_read_page_by_page() -> None:
+    pages = [
+        status(200, {"runs": [{"id": "c"}], "next": "c"}),
+        status(200, {"runs": [], "next": "b"}),
+        status(200, {"runs": [{"id": "a"}], "next": None}),
+    ]
+
+    with serving(*pages) as (url, got), Client(url) as client:
+        runs = [run["id"] for run in client.runs(status="failed")]
+
+    assert runs == ["c", "a"]
+    assert [headers["path"].partition("?")[2] for headers in got] == [
+        "limit=200&status=failed",
+        "limit=200&status=failed&before=c",
+        "limit=200&status=failed&before=b",
+    ]

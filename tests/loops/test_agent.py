@@ -6,6 +6,7 @@ from pydantic import BaseModel, ValidationError
 
 from loops.agent import Agent, AgentStream, current_agent
 from loops.context import Context
+from loops.errors import SetupError
 from loops.events import AgentEvent, StreamEnd, TextDelta, ToolCallResult
 from loops.messages import Messages, ToolCall
 from loops.providers.scripted import call, in_turn, scripted
@@ -61,6 +62,30 @@ def test_tools_of_the_class_come_before_those_of_the_instance() -> None:
     assert [each.name for each in agent.tools] == ["double", "look"]
     assert agent.resolve(ToolCall("a", "k", "look", "{}")).tool is agent.tools[1]
     assert [each.tool for each in agent.resolve([ToolCall("a", "k", "no", "{}")])] == [None]
+
+
+def test_two_tools_of_one_name_are_refused() -> None:
+    @tool(name="double")
+    def again() -> None: ...
+
+    with pytest.raises(SetupError, match=r"two tools are named 'double': .*double and .*again"):
+        type("Doubling", (Agent,), {"TOOLS": [double]})(tools=[again])
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    options: Any = {"max_turn": 3}
+
+    with pytest.raises(SetupError, match="Agent has no option 'max_turn'; did you mean 'max_turns"):
+        Agent(**options)
+
+
+async def test_a_loop_that_forgets_to_yield_is_refused_when_it_is_run() -> None:
+    class Forgetful(Agent):
+        async def loop(self, context: Context) -> None:  # type: ignore[override]  # that is the point
+            context.add("done")
+
+    with pytest.raises(SetupError, match=r"Forgetful\.loop' gives a coroutine and no events"):
+        await collect(Forgetful().run(messages="hi"))
 
 
 async def test_usage_is_added_over_turns() -> None:

@@ -172,7 +172,7 @@ async def test_a_failed_turn_can_be_looked_at() -> None:
             if isinstance(event, ToolCallResult):
                 answered.set()
 
-    with pytest.raises(ConnectionError):
+    with pytest.raises(LoopFailed, match="'dying' raised ConnectionError: gone"):
         await read()
 
     asked, told = stream.last_turn

@@ -1,4 +1,5 @@
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from loops.agent import Agent
 from loops.app import App
 from loops.context import Context
 from loops.errors import SetupError, UnknownLoop
-from loops.events import TextDelta
+from loops.events import AgentEvent, TextDelta
 from loops.providers.scripted import call, in_turn, scripted
 from loops.tools import tool
 
@@ -86,15 +87,6 @@ def test_tools_of_an_agent_come_before_those_of_the_app() -> None:
     assert app().tools_of("asker") == {"double": double_again}
 
 
-def test_an_app_knows_the_model_and_the_instructions_of_its_agents() -> None:
-    model = app().model_of("asker")
-
-    assert model is not None
-    assert not isinstance(model, str)
-    assert (model.name, app().system_of("asker")) == ("m", "be kind")
-    assert (app().model_of("echo"), app().system_of("echo")) == (None, "")
-
-
 def test_an_app_keeps_its_callbacks() -> None:
     assert app().callbacks == ["any"]
     assert App().agents == {}
@@ -114,15 +106,74 @@ class Picky(Agent):
         super().__init__()
 
 
+async def coroutine(context: Context) -> None: ...
+
+
+class Awaited(Agent):
+    """An agent whose loop forgets to yield."""
+
+    async def loop(self, context: Context) -> None:  # type: ignore[override]  # that is the point
+        await coroutine(context)
+
+
+class Deaf(Agent):
+    """An agent whose loop takes no context."""
+
+    async def loop(self) -> AsyncGenerator[object]:  # type: ignore[override]  # that is the point
+        yield 1
+
+
+class Delegating(Agent):
+    """An agent whose loop gives another one's events on."""
+
+    def loop(self, context: Context) -> AsyncGenerator[AgentEvent]:
+        return super().loop(context)
+
+
+class Twins:
+    """What has a loop, and two tools of one name."""
+
+    tools = (double, double_again)
+
+    async def loop(self, context: Context) -> AsyncGenerator[object]:
+        yield "never"
+
+
 @pytest.mark.parametrize(
     ("agent", "problem"),
     [
         (Picky, "cannot be made without arguments: .*'taste'; give an instance"),
         (dict, "a class, but not one of ai.Agent"),
-        (lambda context: None, "an async generator function of a context; not <function"),
-        (3, "not 3"),
+        (lambda context: None, "the agent 'odd' is a plain def; write async def with yield"),
+        (coroutine, "the agent 'odd' is a coroutine function: it has no yield"),
+        (Awaited, "the loop of the agent 'odd' is a coroutine function: it has no yield"),
+        (Awaited(), "the loop of the agent 'odd' is a coroutine function"),
+        (Deaf, "the loop of the agent 'odd' is called with the run's context"),
+        (Twins(), "two tools are named 'double': .*double and .*double_again"),
+        (3, "an async generator function of a context; not 3"),
     ],
 )
 def test_what_has_no_loop_is_refused(agent: object, problem: str) -> None:
     with pytest.raises(SetupError, match=problem):
         App({"odd": agent})  # type: ignore[dict-item]  # that is the point
+
+
+def test_a_loop_may_give_another_ones_events_on() -> None:
+    assert isinstance(App({"odd": Delegating}).agents["odd"], Delegating)
+
+
+@pytest.mark.parametrize("agents", [[echo], {"echo"}, echo, "echo", Writer])
+def test_agents_that_have_no_names_are_refused(agents: Any) -> None:
+    with pytest.raises(SetupError, match="agents is a mapping of names to agents, like"):
+        App(agents)
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "ü", "x" * 65, 3])
+def test_a_name_that_no_path_and_no_key_takes_is_refused(name: Any) -> None:
+    with pytest.raises(SetupError, match=r"an agent's name is 1 to 64 letters, .* give it another"):
+        App({name: echo})
+
+
+def test_tools_of_the_app_have_names_of_their_own() -> None:
+    with pytest.raises(SetupError, match="two tools are named 'double'"):
+        App({"echo": echo}, tools=[double, double_again])

@@ -1,6 +1,6 @@
 import pytest
 
-from loops.bound_call import BoundToolCall, tools_by_name
+from loops.bound_call import BoundToolCall
 from loops.errors import InvalidArguments
 from loops.events import ToolCallResult
 from loops.local import LocalRuntime
@@ -55,9 +55,3 @@ async def test_a_call_of_an_unknown_tool_is_an_error_result() -> None:
 
     assert call.kwargs == {"number": 5}
     assert (await call(number=6)).is_error
-
-
-def test_of_two_tools_of_one_name_the_later_one_counts() -> None:
-    other = tool(name="double")(lambda: None)
-
-    assert tools_by_name([double, other]) == {"double": other}

@@ -3,7 +3,15 @@ import asyncio
 import pytest
 
 from loops.errors import RunLeft
-from loops.guard import Raised, Seat, describe, outcome_of, outcome_of_call, unwrapped
+from loops.guard import (
+    Raised,
+    Seat,
+    describe,
+    outcome_of,
+    outcome_of_call,
+    renaming,
+    unwrapped,
+)
 from loops.tasks import Owner
 from loops.testing import wait_until
 
@@ -150,3 +158,25 @@ async def test_an_empty_seat_is_clear() -> None:
     await seat.clear()
 
     assert await seat.wait(lambda: asyncio.sleep(0, "done")) == "done"
+
+
+def test_an_error_leaves_a_block_by_another_name_with_itself_as_the_cause() -> None:
+    error = KeyError("x")
+
+    with pytest.raises(ValueError, match="renamed 'x'") as caught, renaming(renamed):
+        raise error
+
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), RunLeft(), asyncio.CancelledError()], ids=repr)
+def test_an_error_that_keeps_its_name_leaves_a_block_as_it_is(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught, renaming(renamed):
+        raise error
+
+    assert caught.value is error
+    assert error.__cause__ is None
+
+
+def renamed(error: Exception) -> Exception:
+    return error if isinstance(error, ValueError) else ValueError(f"renamed {error}")

@@ -1,7 +1,9 @@
 import math
+import threading
 from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from enum import Enum, IntEnum
 from uuid import UUID
 
@@ -11,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from loops.jsonable import MAX_TEXT, bounded, clean_text, cut_text, jsonable, parse_object
+from loops.jsonable import (
+    MAX_TEXT,
+    bounded,
+    clean_text,
+    cut_text,
+    jsonable,
+    parse_object,
+    strictly_jsonable,
+)
 
 
 class Colour(Enum):
@@ -49,6 +59,10 @@ class Silent:
         ({3, 1, 2}, [1, 2, 3]),
         (deque([1, 2]), [1, 2]),
         ({"a": 1}.keys(), ["a"]),
+        ({"a": 1}.items(), [["a", 1]]),
+        ({(1, 2): "pair", 1.5: "half"}, {"(1, 2)": "pair", "1.5": "half"}),
+        (Decimal("1.10"), "1.10"),
+        (complex(1, 2), "(1+2j)"),
         ((1, "x"), [1, "x"]),
         ({1: "one", None: "no", Colour.RED: 2}, {"1": "one", "null": "no", "red": 2}),
         (Colour.RED, "red"),
@@ -65,6 +79,33 @@ class Silent:
 )
 def test_any_value_gets_a_form_that_json_can_carry(value: object, expected: object) -> None:
     assert jsonable(value) == expected
+    assert strictly_jsonable(value) == expected
+
+
+class Mute:
+    """What says nothing of itself."""
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (Mute(), f"{__name__}.Mute"),
+        ({"a": [Mute()]}, f"{__name__}.Mute"),
+        ({Mute(): 1}, f"{__name__}.Mute"),
+        (Mute, "type"),
+        (len, "builtin_function_or_method"),
+        (iter([1]), "list_iterator"),
+        (threading.Lock(), "_thread.lock"),
+    ],
+    ids=repr,
+)
+def test_what_only_its_address_would_tell_is_refused_with_its_class(
+    value: object, name: str
+) -> None:
+    with pytest.raises(TypeError, match=f"class '{name}'; give text, .* or a pydantic model"):
+        strictly_jsonable(value)
+
+    assert orjson.dumps(jsonable(value))
 
 
 def test_a_number_of_a_million_digits_is_given_in_hexadecimal() -> None:

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from loops.context import Context
-from loops.errors import DuplicateName, Incomplete
+from loops.errors import DuplicateName, Incomplete, Overloaded
 from loops.events import PartialToolCallResult, StreamEnd, ToolEnd
 from loops.local import LocalRuntime
 from loops.messages import Messages, ToolCall, Usage, as_message
@@ -167,8 +167,9 @@ async def test_a_reply_that_breaks_off_is_incomplete() -> None:
 
 
 async def test_a_provider_s_error_is_raised_as_it_is() -> None:
-    turn = await LocalRuntime().open_turn(request("hi"), scripted(in_turn(OSError("no net"))))
+    error = Overloaded("no room")
+    turn = await LocalRuntime().open_turn(request("hi"), scripted(in_turn(error)))
 
-    with pytest.raises(OSError, match="no net"):
+    with pytest.raises(Overloaded, match="no room"):
         await collect(turn.events())
     await turn.leave()

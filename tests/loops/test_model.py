@@ -1,9 +1,20 @@
+import re
 from collections.abc import AsyncIterator
+from typing import Any
 
+import httpx
 import pytest
 
-from loops.errors import Incomplete, SetupError
-from loops.events import ModelEvent, StreamEnd, StreamStart, TextDelta, ToolEnd, ToolStart
+from loops.errors import BadYield, Incomplete, LoopFailed, RunLeft, SetupError, Timeout
+from loops.events import (
+    Custom,
+    ModelEvent,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+)
 from loops.messages import as_message
 from loops.model import ModelRequest, ask, bind, register_provider, resolve_model, stamp
 from loops.providers.scripted import scripted
@@ -43,6 +54,105 @@ async def test_a_reply_without_an_end_is_incomplete_and_may_be_asked_again() -> 
         await collect(ask(port, REQUEST))
 
     assert caught.value.retryable
+
+
+class Wild:
+    """A port of one's own: it yields and raises whatever it is given."""
+
+    name = "wild"
+
+    def __init__(self, *things: object) -> None:
+        self.things = things
+        self.is_closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
+        try:
+            for each in self.things:
+                if isinstance(each, BaseException):
+                    raise each
+                yield each
+        finally:
+            self.is_closed = True
+
+
+@pytest.mark.parametrize("thing", ["hello", {"type": "text"}, None, Custom("x"), 3], ids=repr)
+async def test_what_a_port_yields_that_is_no_event_of_a_reply_is_refused(thing: object) -> None:
+    port = Wild(StreamStart("m"), thing)
+
+    with pytest.raises(BadYield, match=re.escape(f"'wild' yielded {thing!r}, which is no event")):
+        await collect(ask(port, REQUEST))
+
+    assert port.is_closed
+
+
+async def test_what_httpx_says_of_a_service_may_be_asked_again() -> None:
+    error = httpx.ConnectTimeout("slow")
+
+    with pytest.raises(Timeout, match="'wild' did not answer in time: ConnectTimeout: slow") as it:
+        await collect(ask(Wild(StreamStart("m"), error), REQUEST))
+
+    assert it.value.retryable
+    assert it.value.__cause__ is error
+
+
+async def test_a_fault_of_a_port_is_named() -> None:
+    error = KeyError("choices")
+
+    with pytest.raises(LoopFailed, match="the model port 'wild' raised KeyError: 'choices'") as it:
+        await collect(ask(Wild(error), REQUEST))
+
+    assert it.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [RunLeft(), SetupError("x"), Incomplete("x")], ids=repr)
+async def test_our_own_errors_and_signals_leave_a_port_as_they_are(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        await collect(ask(Wild(error), REQUEST))
+
+    assert caught.value is error
+
+
+class Awaited:
+    """A port that forgets to yield."""
+
+    name = "awaited"
+
+    async def stream(self, request: ModelRequest) -> None: ...
+
+
+class Listed(Awaited):
+    """A port that gives a list."""
+
+    def stream(self, request: ModelRequest) -> list[object]:  # type: ignore[override]  # that is the point
+        return []
+
+
+@pytest.mark.parametrize(("port", "given"), [(Awaited(), "coroutine"), (Listed(), "list")])
+async def test_a_port_whose_stream_gives_no_events_is_named(port: Any, given: str) -> None:
+    with pytest.raises(SetupError, match=f"'awaited' gives a {given} and no events; write async"):
+        await collect(ask(port, REQUEST))
+
+
+class Mute:
+    """A port without a stream."""
+
+    name = "mute"
+
+
+@pytest.mark.parametrize(
+    ("port", "problem"),
+    [
+        (Mute(), "the model port 'mute' has no stream; write async def stream"),
+        (Port, "the model port 'Port' is a class; give an instance"),
+        (3, "is a port with a name and a stream; not 3"),
+    ],
+)
+def test_what_is_no_port_is_refused(port: Any, problem: str) -> None:
+    register_provider("odd", lambda name: port)
+
+    for model in (port, "odd/x"):
+        with pytest.raises(SetupError, match=problem):
+            resolve_model(model)
 
 
 def test_a_stamped_event_is_a_copy_that_belongs_to_the_turn() -> None:

@@ -108,6 +108,27 @@ async def test_a_result_that_cannot_be_shown_is_an_error() -> None:
     assert await outcome(give) == ("RuntimeError: never", True)
 
 
+class Connection:
+    """What JSON cannot say."""
+
+
+@pytest.mark.parametrize("in_thread", [True, False])
+async def test_an_object_that_json_cannot_say_is_an_error_that_names_it(in_thread: bool) -> None:
+    async def connect() -> list[Connection]:
+        return [Connection()]
+
+    def connect_in_thread() -> list[Connection]:
+        return [Connection()]
+
+    content, is_error = await outcome(connect_in_thread if in_thread else connect)
+
+    assert is_error
+    assert content == (
+        f"TypeError: JSON has no form for an object of the class '{__name__}.Connection'; "
+        "give text, a number, a list, a dict, a dataclass or a pydantic model"
+    )
+
+
 async def test_arguments_that_do_not_fit_are_an_error_with_the_real_problem() -> None:
     async def double(number: int) -> int:
         return 2 * number

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from loops.context import Context
-from loops.errors import RunLeft
+from loops.errors import LoopFailed, RunLeft, SetupError
 from loops.events import ModelEvent, StreamEnd, StreamStart, TextDelta, ToolEnd
 from loops.local import LocalRuntime
 from loops.messages import Messages
@@ -136,7 +136,7 @@ async def test_a_provider_s_error_leaves_what_came_before_to_be_seen() -> None:
     runtime = Watched()
     asked = Context(messages=Messages.of("hi"), model=Dying(), runtime=runtime)
 
-    with pytest.raises(ConnectionError, match="gone"):
+    with pytest.raises(LoopFailed, match="'dying' raised ConnectionError: gone"):
         async with stream(context=asked) as reply:
             await collect(reply)
 
@@ -253,3 +253,10 @@ async def test_a_message_with_calls_is_no_output() -> None:
     assert isinstance(events[-1], StreamEnd)
     with pytest.raises(ValueError, match="calls tools"):
         _ = reply.output
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    options: Any = {"temperature": 1}
+
+    with pytest.raises(SetupError, match=r"stream\(\) has no option 'temperature'; it has max_"):
+        stream(scripted("hi"), ["hi"], **options)

@@ -107,3 +107,15 @@ async def test_a_signal_reaches_those_who_wait_and_no_later_one() -> None:
     assert all(task.done() for task in waiting)
     assert not late.done()
     await owner.close()
+
+
+async def test_a_signal_forgets_those_who_stopped_waiting() -> None:
+    signal, owner = Signal(), Owner()
+    for _ in range(3):
+        owner.start(signal.wait(), name="waiter")
+    await asyncio.sleep(0)
+    assert len(signal._waiting) == 3
+
+    await owner.close()
+
+    assert len(signal._waiting) == 0

@@ -3,7 +3,11 @@ from datetime import timedelta
 
 import pytest
 
+from loops import testing
+from loops.providers import scripted as providers
 from loops.testing import collect, wait_until
+
+SCRIPT = ("scripted", "text", "call", "call_with", "thinking", "until", "in_turn")
 
 
 async def test_a_condition_is_waited_for() -> None:
@@ -36,3 +40,10 @@ async def test_a_stream_is_read_to_its_end() -> None:
         yield 2
 
     assert await collect(two()) == [1, 2]
+
+
+def test_a_test_has_all_that_it_needs_from_one_place() -> None:
+    assert {name: getattr(testing, name) for name in SCRIPT} == {
+        name: getattr(providers, name) for name in SCRIPT
+    }
+    assert set(testing.__all__) == {*SCRIPT, "collect", "wait_until"}

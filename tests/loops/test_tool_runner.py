@@ -238,6 +238,34 @@ async def test_what_a_function_raises_is_raised_at_the_end_if_nobody_reads(
             runner.schedule(Broken(error))
 
 
+async def test_a_failure_tells_of_those_that_came_with_it() -> None:
+    first, second = ValueError("boom"), KeyError("x")
+
+    with pytest.raises(ValueError, match="boom") as caught:
+        await run_all(Broken(first), Broken(second), Broken(first))
+
+    assert caught.value.__notes__ == ["another scheduled function failed, too: KeyError: 'x'"]
+
+
+async def test_a_loops_own_error_tells_of_the_calls_that_failed_with_it() -> None:
+    async def fail_when_cancelled() -> ToolCallResult:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("x")
+
+    async def fail() -> None:
+        async with ToolRunner() as runner:
+            runner.schedule(fail_when_cancelled)
+            await asyncio.sleep(0)
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine") as caught:
+        await fail()
+
+    assert caught.value.__notes__ == ["another scheduled function failed, too: KeyError: 'x'"]
+
+
 async def test_an_exit_of_a_function_does_not_stop_the_event_loop() -> None:
     with pytest.raises(LoopFailed, match=r"raised SystemExit\(3\)"):
         async with ToolRunner() as runner:

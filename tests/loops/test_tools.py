@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -55,13 +56,15 @@ def test_a_tool_without_parameters_has_the_schema_of_an_empty_object() -> None:
     assert now.schema == {"type": "object", "properties": {}}
 
 
-def test_a_parameter_without_a_hint_is_text() -> None:
+def test_a_parameter_without_a_hint_takes_any_json_value() -> None:
     @tool
     def echo(said, times: Optional[int] = None) -> str:  # type: ignore[no-untyped-def]  # noqa: UP045 - untidy on purpose
         return str(said)
 
-    assert echo.schema["properties"]["said"]["type"] == "string"
+    assert set(echo.schema["properties"]["said"]) == {"title"}
     assert echo.schema["required"] == ["said"]
+    for value in ("x", 3, None, [1.5], {"a": True}):
+        assert echo.validated({"said": value}) == {"said": value, "times": None}
 
 
 def test_parameters_may_be_named_like_anything() -> None:
@@ -139,6 +142,38 @@ def test_an_option_that_does_nothing_yet_is_refused(option: Any) -> None:
 
     with pytest.raises(SetupError, match=f"no {next(iter(option))}= yet, so the tool 'look'"):
         tool(**option)(look)
+
+
+@pytest.mark.parametrize("timeout", [5, 2.5, "5s", True, timedelta(0), timedelta(seconds=-1)])
+def test_a_timeout_that_is_no_length_of_time_is_refused(timeout: Any) -> None:
+    def look() -> None: ...
+
+    with pytest.raises(SetupError, match=r"'look' is given timeout=.*; give a timedelta"):
+        tool(timeout=timeout)(look)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"queue": ""}, "queue=''; give the name of a queue"),
+        ({"queue": 3}, "queue=3; give the name of a queue"),
+        ({"read_only": "yes"}, "read_only='yes'; give True or False"),
+        ({"readonly": True}, "'look', has no option 'readonly'; did you mean 'read_only'?"),
+        ({"colour": "red"}, "'look', has no option 'colour'; it has description, idempotent,"),
+    ],
+)
+def test_an_option_that_is_none_or_of_another_kind_is_refused(options: Any, problem: str) -> None:
+    def look() -> None: ...
+
+    with pytest.raises(SetupError, match=re.escape(problem)):
+        tool(**options)(look)
+
+
+def test_what_is_no_function_is_no_tool() -> None:
+    name: Any = "look"
+
+    with pytest.raises(SetupError, match="a tool is a function, not 'look'; write @tool above"):
+        tool(name)
 
 
 @pytest.mark.parametrize(

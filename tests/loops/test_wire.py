@@ -18,13 +18,11 @@ from loops.events import (
     RunFailed,
     StreamEnd,
     TextDelta,
-    TextEnd,
     ToolCallResult,
-    ToolDelta,
     Unknown,
 )
 from loops.messages import Usage
-from loops.wire import RUNTIME_TYPES, as_event, coalesce, decode, encode, plain_value, wire_type
+from loops.wire import RUNTIME_TYPES, as_event, decode, encode, plain_value, wire_type
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
@@ -183,51 +181,17 @@ def test_a_huge_wrong_value_is_shown_in_part() -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_neighbouring_deltas_are_put_together() -> None:
-    merged = coalesce(
-        [TextDelta(0, "a"), TextDelta(0, "b"), TextDelta(1, "c"), TextEnd(1), TextDelta(1, "d")]
-    )
-
-    assert list(merged) == [TextDelta(0, "ab"), TextDelta(1, "c"), TextEnd(1), TextDelta(1, "d")]
-
-
-def test_deltas_of_different_turns_and_kinds_stay_apart() -> None:
-    apart: list[AgentEvent] = [
-        TextDelta(0, "a", turn=1),
-        TextDelta(0, "b", turn=2),
-        ReasoningDelta(0, "c", turn=2),
-        ToolDelta(0, "d", turn=2),
-    ]
-
-    assert list(coalesce(apart)) == apart
-
-
-DELTAS = st.builds(TextDelta, st.integers(0, 1), TEXT) | st.builds(ToolDelta, st.just(0), TEXT)
-
-
-@given(st.lists(DELTAS | st.builds(TextEnd, st.integers(0, 1)), max_size=20))
-def test_coalescing_loses_no_text_and_keeps_the_order(events: list[AgentEvent]) -> None:
-    merged = list(coalesce(events))
-
-    assert letters(merged) == letters(events)
-    assert list(coalesce(merged)) == merged
-
-
-def letters(events: list[AgentEvent]) -> list[tuple[str, object]]:
-    """What each event tells, letter by letter."""
-    return [
-        (event.type, (encode(event)[1]["block"], letter))
-        for event in events
-        for letter in encode(event)[1].get("text", ".")
-    ]
-
-
 def test_an_event_that_a_tool_gives_becomes_its_wire_form() -> None:
     assert plain_value(TextDelta(0, "x", turn=1)) == {
         "type": "text.delta",
         "data": {"block": 0, "text": "x"},
     }
     assert plain_value({1}) == [1]
+
+
+def test_an_object_that_a_tool_gives_and_json_cannot_say_is_refused() -> None:
+    with pytest.raises(TypeError, match="no form for an object of the class 'object'"):
+        plain_value([object()])
 
 
 def test_usage_is_sent_without_what_is_unknown() -> None:

@@ -196,7 +196,7 @@ OF_CODE = (
     ),
     Mutant(
         "a key answers whatever the body is",
-        "api/runs.py",
+        "api/idempotency.py",
         "sha256(content).hexdigest()",
         'sha256(b"").hexdigest()',
         ("tests/api/test_runs.py",),

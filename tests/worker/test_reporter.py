@@ -40,13 +40,13 @@ async def test_a_server_that_refuses_for_now_is_told_again_without_a_limit(
 ):
     await link.command("HSET", f"{QUEUE}:tokens", JOB, "w:1")
     await link.command("CONFIG", "RESETSTAT")
-    await link.command("CONFIG", "SET", "maxmemory", 1)
+    await link.command("CONFIG", "SET", "min-replicas-to-write", 1)
     try:
         make(0).report(a_job(), DONE)
         await wait_until(lambda: _refused(link), for_="two refusals")
         assert known == []
     finally:
-        await link.command("CONFIG", "SET", "maxmemory", 0)
+        await link.command("CONFIG", "SET", "min-replicas-to-write", 0)
 
     await wait_until(lambda: bool(known), for_="the verdict to be known")
     assert await link.command("EXISTS", f"arq:result:{JOB}") == 1
@@ -54,7 +54,7 @@ async def test_a_server_that_refuses_for_now_is_told_again_without_a_limit(
 
 async def _refused(link: Link) -> bool:
     told: bytes = await link.command("INFO", "errorstats")
-    return b"errorstat_OOM:count=2" in told
+    return b"errorstat_NOREPLICAS:count=2" in told
 
 
 async def test_a_server_that_refuses_for_good_is_told_so_often_and_no_more(

@@ -1,4 +1,4 @@
-"""Upkeep: indexes forget what has expired and nothing else, and late runs expire."""
+"""Upkeep: late runs expire, and indexes forget what has expired, and nothing else."""
 
 from datetime import timedelta
 from time import time
@@ -9,9 +9,10 @@ from tests.worker.passes import TENANT, Hands
 from worker import upkeep
 from worker.calls import RunPlace
 from worker.link import Link
-from worker.new_run import PATIENCE
 from worker.run_record import RunStatus
 from worker.upkeep import expire_late_runs, keep_up, prune_indexes
+
+LONG_AGO = 1
 
 
 @pytest.fixture
@@ -23,104 +24,121 @@ async def prune(hands: Hands) -> int:
     return await prune_indexes({"resources": hands.resources})
 
 
-async def age(hands: Hands, age: timedelta) -> None:
-    """Let everything in the indexes have come so long ago."""
-    link, stamp = hands.link, (time() - age.total_seconds()) * 1000
-    for index in await link.command("KEYS", "t:*s"):
-        if await link.command("TYPE", index) == b"zset":
-            for name in await link.command("ZRANGE", index, 0, -1):
-                await link.command("ZADD", index, stamp, name)
+async def aged(hands: Hands, place: RunPlace) -> RunPlace:
+    """Let the run have been made long ago, and its time to start be over."""
+    index = hands.resources.keys.runs(TENANT)
+    await hands.link.command("ZADD", index, LONG_AGO, place.run_id)
+    await hands.link.command("HSET", place.record, "start_by", LONG_AGO)
+    return place
 
 
-async def be_late(hands: Hands, *places: RunPlace) -> None:
-    """Let the runs' time to start be over."""
-    await age(hands, PATIENCE + timedelta(minutes=1))
-    for place in places:
-        await hands.link.command("HSET", place.record, "start_by", 1)
+async def listed(hands: Hands) -> list[str]:
+    found = await hands.link.command("ZRANGE", hands.resources.keys.runs(TENANT), 0, -1)
+    return [name.decode() for name in found]
 
 
 async def test_nothing_is_forgotten_that_is_there(hands: Hands):
-    place = await hands.submit(session_id="s")
+    place = await aged(hands, await hands.submit(session_id="s"))
 
     assert await prune(hands) == 0
 
-    page = await hands.resources.runs.page(TENANT)
-    assert [run.id for run in page.runs] == [place.run_id]
+    assert await listed(hands) == [place.run_id]
     sessions, _ = await hands.resources.sessions.page(TENANT)
     assert [session.id for session in sessions] == ["s"]
 
 
-async def test_runs_and_sessions_whose_keys_are_gone_leave_their_indexes(
+async def test_old_runs_and_sessions_whose_keys_are_gone_leave_their_indexes(
     hands: Hands, any_link: Link
 ):
     gone, kept = [await hands.submit(session_id=name) for name in ("old", "new")]
-    await any_link.command("DEL", gone.record, hands.resources.keys.session(TENANT, "old").record)
-    await age(hands, timedelta(days=31))
+    keys = hands.resources.keys
+    await any_link.command("DEL", gone.record, keys.session(TENANT, "old").record)
+    await any_link.command("ZADD", keys.runs(TENANT), LONG_AGO, gone.run_id)
+    await any_link.command("ZADD", keys.sessions(TENANT), LONG_AGO, "old")
 
     assert await prune(hands) == 2
 
-    keys = hands.resources.keys
-    assert await any_link.command("ZRANGE", keys.runs(TENANT), 0, -1) == [kept.run_id.encode()]
+    assert await listed(hands) == [kept.run_id]
     assert await any_link.command("ZRANGE", keys.sessions(TENANT), 0, -1) == [b"new"]
 
 
 async def test_an_index_of_many_pages_is_pruned_whole(hands: Hands, any_link: Link):
     index = hands.resources.keys.runs(TENANT)
-    kept = [await hands.submit() for _ in range(3)]
+    kept = [await aged(hands, await hands.submit()) for _ in range(3)]
     for number in range(2 * upkeep.PAGE + 10):
         any_link.send("ZADD", index, number, f"run_gone{number}")
 
     assert await prune(hands) == 2 * upkeep.PAGE + 10
 
-    left = await any_link.command("ZRANGE", index, 0, -1)
-    assert sorted(left) == sorted(place.run_id.encode() for place in kept)
-
-
-async def test_each_tenant_has_its_turn(hands: Hands, any_link: Link):
-    await hands.resources.sessions.create("one", session_id="s")
-    await hands.resources.sessions.create("two", session_id="s")
-    for tenant in ("one", "two"):
-        await any_link.command("DEL", hands.resources.keys.session(tenant, "s").record)
-    await age(hands, timedelta(days=31))
-
-    assert await prune(hands) == 2
+    assert sorted(await listed(hands)) == sorted(place.run_id for place in kept)
 
 
 async def test_ids_younger_than_the_retention_are_not_looked_up(any_link: Link):
     hands = Hands(any_link, {"retention": timedelta(hours=2)})
-    place = await hands.submit()
+    place, index = await hands.submit(), hands.resources.keys.runs(TENANT)
     await any_link.command("DEL", place.record)
 
-    await age(hands, timedelta(minutes=119))
+    await any_link.command("ZADD", index, (time() - 119 * 60) * 1000, place.run_id)
     young = await prune(hands)
-    await age(hands, timedelta(minutes=121))
+    await any_link.command("ZADD", index, (time() - 121 * 60) * 1000, place.run_id)
 
     assert (young, await prune(hands)) == (0, 1)
 
 
-async def test_a_run_that_no_worker_claims_expires_with_those_that_wait_behind_it(hands: Hands):
-    places = [await hands.submit(session_id="s") for _ in range(2)]
-    await be_late(hands, *places)
+async def test_each_tenant_has_its_turn(hands: Hands, any_link: Link):
+    keys = hands.resources.keys
+    for tenant in ("one", "two"):
+        await hands.resources.sessions.create(tenant, session_id="s")
+        await any_link.command("DEL", keys.session(tenant, "s").record)
+        await any_link.command("ZADD", keys.sessions(tenant), LONG_AGO, "s")
 
-    await keep_up({"resources": hands.resources})
+    assert await prune(hands) == 2
 
-    for place in places:
-        run = await hands.resources.runs.load(TENANT, place.run_id)
-        assert run.status == RunStatus.EXPIRED
-        assert run.error is not None
-        assert run.error.code == "expired"
-        assert await hands.types(place) == ["run.queued", "run.expired"]
-    assert await hands.resources.queue.depth("runs") == 0
+
+async def test_a_queued_run_whose_time_to_start_is_over_expires(hands: Hands):
+    late = await aged(hands, await hands.submit(session_id="s"))
+    young = await hands.submit()
+
+    assert await expire_late_runs({"resources": hands.resources}) == 1
+
+    run = await hands.resources.runs.load(TENANT, late.run_id)
+    assert run.error is not None
+    assert (run.status, run.error.code) == (RunStatus.EXPIRED, "expired")
+    assert await hands.types(late) == ["run.queued", "run.expired"]
+    assert await hands.types(young) == ["run.queued"]
     assert (await hands.resources.sessions.load(TENANT, "s")).owner is None
 
 
-async def test_a_run_whose_time_is_not_over_or_that_has_begun_does_not_expire(hands: Hands):
-    begun, claimed, early = [await hands.submit() for _ in range(3)]
-    await hands.drive(begun)
+async def test_a_run_that_waits_in_its_sessions_line_expires_too(hands: Hands):
+    first = await hands.submit(session_id="s")
+    late = await aged(hands, await hands.submit(session_id="s"))
+
+    await keep_up({"resources": hands.resources})
+
+    assert (await hands.types(late))[-1] == "run.expired"
+    session = await hands.resources.sessions.load(TENANT, "s")
+    assert (session.owner, session.waiting) == (first.run_id, 0)
+
+
+async def test_a_run_that_a_worker_has_claimed_or_whose_time_is_left_does_not_expire(hands: Hands):
+    claimed = await aged(hands, await hands.submit())
     await hands.claim()
-    await be_late(hands, begun, claimed)
+    early = await aged(hands, await hands.submit())
+    await hands.link.command("HSET", early.record, "start_by", int(time() * 1000) + 60_000)
 
     assert await expire_late_runs({"resources": hands.resources}) == 0
 
-    for place in (begun, claimed, early):
-        assert "run.expired" not in await hands.types(place)
+    assert await hands.types(claimed) == await hands.types(early) == ["run.queued"]
+
+
+async def test_a_run_that_has_started_does_not_expire(hands: Hands):
+    place = await hands.submit()
+    one = await hands.drive(place)
+    await aged(hands, place)
+    await keep_up({"resources": hands.resources})
+    assert (await hands.types(place))[-1] == "run.started"
+
+    await one.send("hand_back", None, one.claim.token, 0)
+    await keep_up({"resources": hands.resources})
+
+    assert (await hands.resources.runs.load(TENANT, place.run_id)).status == RunStatus.QUEUED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import loops as ai
@@ -46,8 +47,9 @@ class Loop(ai.Agent):
         super().__init__(tools=world.tools)
         self._loop = loop
 
-    def loop(self, context: ai.Context) -> Any:
-        return self._loop(context)
+    async def loop(self, context: ai.Context) -> AsyncIterator[Any]:
+        async for event in self._loop(context):
+            yield event
 
 
 async def resumed(mill: Mill, place: RunPlace, world: World) -> Ended:

@@ -9,8 +9,8 @@ local record, queue, job = KEYS[1], ARGV[1], ARGV[2]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
 redis.call('DEL', queue .. ':unknown:' .. job)
 local now = clock()
-local was = redis.call('HMGET', record, 'status', 'attempt', 'lapses', 'start_by', 'session_key', 'session_start')
-if not was[1] or TERMINAL[was[1]] or was[1] == 'waiting' then
+local was = redis.call('HMGET', record, 'status', 'attempt', 'lapses', 'start_by', 'session_key', 'session_start', 'job')
+if not was[1] or TERMINAL[was[1]] or was[1] == 'waiting' or was[7] ~= job then
   release(queue, job)
   return { -1 }
 end

@@ -5,7 +5,10 @@
 -- uses: queue log run
 local record = KEYS[1]
 local status = redis.call('HGET', record, 'status')
-if not status or TERMINAL[status] then return 0 end
+if not status or TERMINAL[status] then
+  if ARGV[3] ~= '' and holds(ARGV[1], ARGV[2], ARGV[3]) then release(ARGV[1], ARGV[2]) end
+  return 0
+end
 local token = redis.call('HGET', ARGV[1] .. ':tokens', ARGV[2])
 if token and token ~= ARGV[3] then return 0 end
 local now, fields = clock(), {}

@@ -11,8 +11,9 @@ if not holds(queue, job, ARGV[3]) then return { 0 } end
 redis.call('DEL', queue .. ':unknown:' .. job)
 local now, calls = clock(), record .. ':calls'
 local status = redis.call('HGET', record, 'status')
-local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call')
-if not status or TERMINAL[status] or (call[1] ~= 'queued' and call[1] ~= 'started') then
+local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call', key .. '|job')
+if not status or TERMINAL[status] or (call[1] ~= 'queued' and call[1] ~= 'started')
+  or call[4] ~= job then
   release(queue, job)
   return { -1 }
 end
