@@ -188,7 +188,7 @@ def cancel(run_id: str, url: str, key: str | None) -> None:
 
 
 @command.command()
-@click.option("--status", type=click.Choice([*RunStatus]), help="Only runs that stand so.")
+@click.option("--status", type=click.Choice([status.value for status in RunStatus]), help="Only runs that stand so.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=0))
 @where
 def runs(status: str | None, limit: int, url: str, key: str | None) -> None:

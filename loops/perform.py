@@ -2,20 +2,24 @@
 
 import asyncio
 import inspect
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from traceback import format_exception
 from typing import Any, cast
 
-from .errors import ToolTimedOut
+from .errors import AgentError, ToolTimedOut
 from .guard import Raised, outcome_of
-from .jsonable import bounded
+from .jsonable import bounded, clean_text
 from .messages import ToolResult
 from .tasks import in_thread
 from .tool_context import ToolContext, running_call
 from .tools import Tool, innermost
 from .wire import plain_value
+
+logger = logging.getLogger("loopmill.tool")
 
 
 async def perform(
@@ -35,6 +39,10 @@ async def perform(
     limit = tool.timeout or timeout
     outcome = await outcome_of(partial(_called, tool, arguments, context, limit))
     is_error = isinstance(outcome, Raised)
+    if isinstance(outcome, Raised) and not isinstance(outcome.error, AgentError):
+        # The model reads one line of it; whoever mends the tool needs the place.
+        trace = clean_text("".join(format_exception(outcome.error)))
+        logger.warning("! tool %s raised: %s", tool.name, trace)
     content = outcome.text if isinstance(outcome, Raised) else outcome
     call = context.call
     return ToolResult(call.key, call.id, tool.name, content, is_error=is_error)

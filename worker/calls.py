@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from threading import Event
 from time import monotonic, time
 
 import orjson
 
-from loops.jsonable import jsonable
 from loops.messages import ToolCall, ToolResult
 from loops.perform import perform
 from loops.tool_context import ToolContext
@@ -79,8 +78,7 @@ class CallDesk:
         """Return the last arguments of the script that starts the call."""
         keys, tenant, run_id = self._place.keys, self._place.tenant, self._place.run_id
         arguments = [tenant, run_id, call.key, f"{self._offer.agent}/{call.name}"]
-        told = jsonable(asdict(call))
-        queued = {"call": call.key, "id": told["id"], "name": call.name, "queue": tool.queue}
+        queued = {"call": call.key, "id": call.id, "name": call.name, "queue": tool.queue}
         return [
             call.key,
             turn,
@@ -89,7 +87,7 @@ class CallDesk:
             keys.queue(tool.queue).queue,
             keys.call_job(tenant, run_id, call.key),
             encode_job("perform_call", arguments, enqueued=round(time() * 1000)),
-            orjson.dumps(told),
+            call.encode(),
             int(tool.idempotent or tool.read_only),
             orjson.dumps([{"type": "tool.queued", "data": queued}]),
             tool.queue,
@@ -115,7 +113,7 @@ class CallDesk:
 
     async def _withdraw(self, answers: Answers, epoch: int, key: str) -> None:
         raw: bytes = await self._link.command("HGET", self._place.calls, f"{key}|call")
-        call = ToolCall(**orjson.loads(raw))
+        call = ToolCall.decode(raw)
         text = (
             f"ToolTimedOut: no worker began {call.name!r} within {self._settings.queue_wait}; "
             "it has not run"

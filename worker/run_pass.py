@@ -36,14 +36,11 @@ from .log_head import LogHead
 from .nudges import SWEEP
 from .outbox import Outbox
 from .publisher import Publisher
-from .queue import Claim, Stop
+from .queue import POISON, Claim, Stop
 from .runtime import QueueRuntime
 from .settling import settle
 from .working import WorkerResources
 from .writer import GO_ON, Writer
-
-POISON = 3
-"""After how many workers that died in a row over a run nobody tries it again."""
 
 REFUSED = 0.05
 """Seconds after a refused park before the run asks again."""

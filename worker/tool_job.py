@@ -162,7 +162,7 @@ class ToolJob:
             return None
         call = ToolCall.decode(reply[1])
         agent, session_id, run_id = (part.decode() for part in reply[3:])
-        logger.info("⇢ tool %s %s", call.name, self._key)
+        logger.info("⇢ tool %s of %s %s", call.name, run_id, self._key)
         return StartedCall(call, reply[2], agent, session_id, run_id)
 
     async def _until_over(self, started: StartedCall) -> None:
@@ -237,7 +237,13 @@ class ToolJob:
     async def _finish(self, state: str, result: ToolResult) -> None:
         await self._feed.finish()
         recorded = await finish_call(self._link, self._place, self._claim, state, result)
-        logger.info("⇠ tool %s %s", result.name, self._key)
+        logger.info(
+            "%s tool %s of %s %s",
+            "! failed" if result.is_error else "⇠",
+            result.name,
+            self._place.run_id,
+            self._key,
+        )
         if not recorded and state == "done":
             logger.warning("! the result of call %s comes too late and is dropped", self._key)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
 import shlex
+import shutil
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,15 +19,16 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from api.client import Client
-from api.telling import Teller
+from api.children import ChildError
+from api.client import ApiError, Client
 
-from .farm import Farm, open_farm
+from .farm import APP, Farm, open_farm
 from .feed import Feed
 from .report import read
 from .samples import make_samples
 from .screen import draw, draw_report
 from .story import Story, tell
+from .ticker import line_of
 
 FRAME = timedelta(milliseconds=60)
 """How long a picture stands at least."""
@@ -71,7 +76,8 @@ def play(console: Console, data: Path, path: Path | None) -> Outcome:
         with Client(farm.url) as client:
             run = client.start("triage", f"Triage the logs in {folder}")
             console.print()
-            story = _watch(console, client, farm, run["id"])
+            with _cancelled_on_the_way_out(client, run["id"]):
+                story = _watch(console, client, farm, run["id"])
         console.print()
         report = read(story.text)
         if report is not None:
@@ -81,19 +87,33 @@ def play(console: Console, data: Path, path: Path | None) -> Outcome:
     return Outcome(run["id"], story, report)
 
 
+@contextmanager
+def _cancelled_on_the_way_out(client: Client, run_id: str) -> Generator[None]:
+    """Cancel a run that nobody waits for any more, so that the next start does not go on with it.
+
+    When the API is what died, that start will.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, ChildError):
+        with suppress(ApiError):
+            client.cancel(run_id)
+        raise
+
+
 def _watch(console: Console, client: Client, farm: Farm, run_id: str) -> Story:
     """Follow the run, draw it as it goes on, and see that all processes live meanwhile."""
     story, feed = Story(), Feed(client.follow(run_id))
     title = f"run {run_id.removeprefix('run_')[:8]}"
-    # A file or a pipe gets a line for each thing that happens instead of a picture that moves.
-    teller = None if console.is_terminal else Teller(io.StringIO(), console.file)
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while not feed.is_over:
             farm.children.check()
             for seen in feed.news(within=FRAME):
                 story = tell(story, seen)
-                if teller is not None:
-                    teller.tell(seen)
+                # A file or a pipe gets a line for each thing instead of a picture that moves.
+                line = None if console.is_terminal else line_of(story, seen)
+                if line is not None:
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
             live.update(_picture(console, story, title, now=datetime.now(UTC)), refresh=True)
     console.print(_picture(console, story, title, now=None))
     return story
@@ -137,13 +157,23 @@ def _near(folder: Path) -> str:
 
 
 def _closing(farm: Farm, run_id: str, data: Path) -> Text:
-    where = "" if farm.data == data.absolute() else f"LOOPMILL_DATA={farm.data} "
+    where = "" if farm.data == data.absolute() else f"LOOPMILL_DATA={shlex.quote(str(farm.data))} "
+    where += f"LOOPMILL_APP={APP} " if os.environ.get("LOOPMILL_APP") else ""
     runs = "127.0.0.1:8000/v1/runs"
     body = json.dumps({"agent": "triage", "input": "Triage the logs in /var/log"})
     return Text.assemble(
         ("\nNext: ", "bold"),
-        f"start it again with `{where}loopmill dev`, and in another terminal\n",
+        "start it again with the first line, and type the others in a second terminal\n",
+        f"  {where}{typed('dev')}\n",
         f"  curl {runs}/{run_id}\n",
         f"  curl -N '{runs}/{run_id}/events?stream=true'\n",
         f"  curl {runs} -H 'content-type: application/json' -d '{body}'",
     )
+
+
+def typed(command: str) -> str:
+    """Return how one types a command here, also when no environment is active."""
+    if shutil.which("loopmill") is not None:
+        return f"loopmill {command}"
+    script = Path(sys.executable).parent / "loopmill"
+    return f"{shlex.quote(_near(script))} {command}"

@@ -25,13 +25,6 @@ WORKER_COLOURS = ("cyan", "magenta", "blue", "yellow")
 CELL = 38
 """The least width of a call's cell; as many stand side by side as fit."""
 
-CELL_WITH_BAR = 44
-"""The least width at which a cell has a bar."""
-
-BAR = 6
-
-_BLOCKS = " ▏▎▍▌▋▊▉█"
-
 
 def draw(story: Story, *, title: str, now: datetime | None, width: int, height: int) -> Group:
     """Return the run as it stands, not higher or wider than given.
@@ -56,25 +49,19 @@ def draw(story: Story, *, title: str, now: datetime | None, width: int, height: 
 
 
 def cell(call: CallStory, pids: Sequence[int], now: datetime | None, width: int) -> Text:
-    """Return one call on one line: what it is, who performs it, how far it is, how long it took."""
+    """Return one call on one line: what it is, who performs it, how far it is or how long it took.
+
+    How far a call is that runs stands there once it has told; short ones never do.
+    """
     glyph, style = GLYPHS[call.state]
-    has_bar = width >= CELL_WITH_BAR
-    left = width - len(f"{glyph}  1234567 123.4 s") - (BAR + 1 if has_bar else 0)
+    is_under_way = call.state == "running" and call.part > 0
     line = Text(no_wrap=True)
     line.append(f"{glyph} ", style)
-    line.append(_name(call, left), "dim" if call.state == "queued" else "")
+    name = name_of(call, width - len(f"{glyph}  1234567 123.4 s"))
+    line.append(name, "dim" if call.state == "queued" else "")
     line.append(f" {call.pid or '':>7} ", _colour(call.pid, pids))
-    if has_bar:
-        line.append(f"{bar(call.part)} ", style)
-    line.append(f"{_seconds(call, now):>7}", "dim")
+    line.append(f"{f'{call.part:.0%}' if is_under_way else _seconds(call, now):>7}", "dim")
     return line
-
-
-def bar(part: float) -> str:
-    """Return a bar of fixed width that is filled to the part, in eighths of a character."""
-    eighths = round(min(max(part, 0.0), 1.0) * BAR * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (_BLOCKS[rest] if rest else "")).ljust(BAR)
 
 
 def draw_report(report: Mapping[str, Any]) -> Group:
@@ -96,6 +83,10 @@ def draw_report(report: Mapping[str, Any]) -> Group:
         table.add_row(
             f"{group['count']:,}", Text(group["title"]), first, last, str(len(group["files"]))
         )
+    others = report["others"]
+    if others["groups"]:
+        rest = f"+ {_counted(others['groups'], 'rarer kind')}, {_counted(others['lines'], 'error')}"
+        return Group(head, Text(), table, Text(rest, style="dim"), *unread)
     return Group(head, Text(), table, *unread)
 
 
@@ -138,7 +129,7 @@ def _in_columns(calls: list[CallStory], columns: int) -> Iterable[list[CallStory
     return (calls[row::rows] for row in range(rows))
 
 
-def _name(call: CallStory, width: int) -> str:
+def name_of(call: CallStory, width: int) -> str:
     """Return what the call does, in exactly the width; of a path its end is what tells."""
     if not call.label:
         return call.tool[:width].ljust(width)
@@ -162,6 +153,10 @@ def _count(length: timedelta) -> str:
 
 def _colour(pid: int | None, pids: Sequence[int]) -> str:
     return "" if pid is None else WORKER_COLOURS[list(pids).index(pid) % len(WORKER_COLOURS)]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _only_day(groups: Iterable[Mapping[str, Any]]) -> str | None:

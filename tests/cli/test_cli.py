@@ -245,6 +245,7 @@ def test_runs_are_listed_and_counted(place: Place) -> None:
     failed = place.loopmill("runs", "--status", "failed", "--limit", "1")
     everything = place.loopmill("runs", "--limit", "2")
 
+    assert (failed.stderr, everything.stderr) == ("", "")
     newest = failed.stdout.splitlines()[0]
     assert re.fullmatch(r"run_\w+  \S+ \S+  failed     broken  loop_failed: the loop.*", newest)
     assert re.search(r"^\d+ failed$", failed.stdout, re.MULTILINE)

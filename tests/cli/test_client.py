@@ -142,9 +142,12 @@ def test_a_client_that_is_closed_meanwhile_ends_its_events() -> None:
 def test_a_refused_key_is_said_with_where_keys_come_from() -> None:
     problem = status(401, {"detail": "this key is not known", "code": "unauthorized"})
 
-    with serving(problem) as (url, _), Client(url, "wrong") as client:
-        with pytest.raises(ApiError, match=r"not known .*; give a key with --key or LOOPMILL_KEY"):
-            client.load("run_1")
+    with (
+        serving(problem) as (url, _),
+        Client(url, "wrong") as client,
+        pytest.raises(ApiError, match=r"not known .*; give a key with --key or LOOPMILL_KEY"),
+    ):
+        client.load("run_1")
 
 
 def test_somebody_elses_server_is_no_api() -> None:
@@ -152,9 +155,12 @@ def test_somebody_elses_server_is_no_api() -> None:
         status(200)(handler)
         handler.wfile.write(b"<html>")
 
-    with serving(page) as (url, _), Client(url) as client:
-        with pytest.raises(ApiError, match="is no Loopmill API; name another one with --url"):
-            client.load("run_1")
+    with (
+        serving(page) as (url, _),
+        Client(url) as client,
+        pytest.raises(ApiError, match="is no Loopmill API; name another one with --url"),
+    ):
+        client.load("run_1")
 
 
 def test_runs_are_read_page_by_page() -> None:

@@ -36,7 +36,7 @@ def test_a_whole_app_has_its_files_and_no_others(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("app", "helping", "problem"),
     [
-        ("x = (1 +\ndef", "", "their_app.py line 2: SyntaxError: invalid syntax"),
+        ("x = 1\nx = = 2", "", "their_app.py line 2: SyntaxError: invalid syntax"),
         (WHOLE, "1 / 0", "helping.py line 1: ZeroDivisionError: division by zero"),
         (WHOLE, "import json\njson.loads('')", "helping.py line 2: JSONDecodeError: Expecting"),
         ("import sys\nsys.exit(3)", "", "their_app.py line 2: SystemExit: 3"),

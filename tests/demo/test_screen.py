@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from api.demo.report import report_of
-from api.demo.screen import bar, cell, draw, draw_report
+from api.demo.screen import cell, draw, draw_report
 from api.demo.story import CallStory, State, Story
 
 NOW = datetime(2026, 3, 14, 3, 12, tzinfo=UTC)
@@ -44,10 +44,20 @@ def test_a_call_shows_what_it_does_who_does_it_and_how_far_it_is() -> None:
 
     line = cell(call, [4000], NOW + timedelta(seconds=1.5), 60).plain
 
-    assert line.split() == ["⇢", "scan", "web/access-0.log", "4000", "███", "1.50", "s"]
+    assert line.split() == ["⇢", "scan", "web/access-0.log", "4000", "50%"]
 
 
-def test_a_narrow_cell_keeps_the_end_of_a_name_and_drops_the_bar() -> None:
+def test_a_call_that_tells_nothing_or_is_over_shows_its_time() -> None:
+    call = replace(story(1).calls["k0"], part=0.0)
+    over = replace(call, state="done", part=1.0, ended=NOW + timedelta(seconds=12))
+
+    line = cell(call, [4000], NOW + timedelta(seconds=1.5), 60).plain
+
+    assert line.split()[-2:] == ["1.50", "s"]
+    assert cell(over, [4000], None, 60).plain.split()[-2:] == ["12", "s"]
+
+
+def test_a_narrow_cell_keeps_the_end_of_a_name() -> None:
     call = replace(story(1).calls["k0"], label="a/very/long/folder/access-0.log")
 
     line = cell(call, [4000], NOW, 38).plain
@@ -55,7 +65,6 @@ def test_a_narrow_cell_keeps_the_end_of_a_name_and_drops_the_bar() -> None:
     assert len(line) <= 38
     assert "…" in line
     assert "access-0.log" in line
-    assert "█" not in line
 
 
 def test_of_too_many_calls_those_that_run_are_shown() -> None:
@@ -91,16 +100,17 @@ def test_what_the_model_says_is_its_last_line_and_no_json() -> None:
     assert lines[-1] == "1. 4 × lost"
 
 
-def test_a_bar_fills_in_eighths() -> None:
-    assert [bar(part) for part in (-1, 0, 0.5, 0.51, 1, 2)] == [
-        "      ",
-        "      ",
-        "███   ",
-        "███   ",
-        "██████",
-        "██████",
+def test_rarer_kinds_are_counted_below_the_table() -> None:
+    kinds = [
+        {"expression": f"^{n}$", "title": f"kind {n}", "count": 20 - n, "example": "x"}
+        | {"first": None, "last": None}
+        for n in range(15)
     ]
-    assert bar(0.1) == "▋     "
+    found = {"file": "a", "lines": 2000, "bytes": 1, "kinds": kinds, "unlisted": 0}
+
+    lines = shown(draw_report(report_of("/logs", [found], [], {})), 80)
+
+    assert lines[-1].strip() == "+ 3 rarer kinds, 21 errors"
 
 
 def test_a_report_is_a_table() -> None:

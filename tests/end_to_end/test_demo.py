@@ -15,6 +15,11 @@ import pytest
 
 from tests.demo.grep import grep_count
 from tests.waiting import wait_until
+from worker.embedded import start_server
+from worker.keys import Keys
+from worker.link import open_link
+from worker.runs import Runs
+from worker.settings import Settings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -129,3 +134,38 @@ async def test_a_dead_process_is_named_with_its_last_lines(demo: Demo) -> None:
     assert f"a worker for tools (pid {victim}) ended with SIGKILL" in demo.said
     assert "loopmill worker ready" in demo.said
     assert alive(demo.pids) == []
+
+
+async def test_ctrl_c_cancels_the_run_so_that_the_next_start_has_none(
+    demo: Demo, tmp_path: Path
+) -> None:
+    await demo.until_said("⇢ scan_log shop-0.log on worker")
+
+    demo.started.send_signal(signal.SIGINT)
+    demo.end()
+
+    assert await statuses(tmp_path / "data") == ["cancelled"]
+
+
+async def statuses(data: Path) -> list[str]:
+    """How the runs stand that the folder holds."""
+    server = start_server(data)
+    try:
+        async with open_link(server.url) as link:
+            page = await Runs(link, Keys("loopmill"), Settings()).page("default")
+    finally:
+        server.stop()
+    return [run.status for run in page.runs]
+
+
+def test_the_last_lines_can_be_typed_as_they_stand(tmp_path: Path) -> None:
+    demo = Demo(tmp_path)
+
+    demo.end()
+
+    (dev,) = re.findall(r"^  (\S+loopmill) dev$", demo.said, re.MULTILINE)
+    shown = subprocess.run(
+        [dev, "dev", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "--no-reload" in shown.stdout
+    assert re.search(r"^  curl 127\.0\.0\.1:8000/v1/runs/run_\w+$", demo.said, re.MULTILINE)

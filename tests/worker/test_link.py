@@ -174,12 +174,21 @@ async def test_many_commands_that_fail_are_one_error_and_no_other_is_left_unseen
     seen: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: seen.append(context["message"]))
-    async with open_link("redis://127.0.0.1:1/0") as link:
-        with pytest.raises(RedisConnectionError):
-            await link.all([("PING",)] * 3)
+
+    told = await _ask_in_vain()
     gc.collect()
 
+    assert "connecting" in told
     assert seen == []
+
+
+async def _ask_in_vain() -> str:
+    async with open_link("redis://127.0.0.1:1/0") as link:
+        try:
+            await link.all([("PING",)] * 3)
+        except RedisConnectionError as error:
+            return str(error)
+    return ""
 
 
 async def test_the_first_error_of_many_commands_is_told_once_all_have_their_replies(

@@ -150,10 +150,8 @@ async def test_a_log_that_grows_long_is_cut_below_its_open_turn_while_the_run_go
     assert ended.run.output == "open"
 
 
-async def test_a_tool_that_only_the_loop_has_is_performed_where_the_loop_runs(
-    link: Link, world: World
-):
-    done: list[str] = []
+def noting(world: World, done: list[str]) -> Loop:
+    """A loop that makes a tool of its own, and waits once the tool was called."""
 
     async def loop(context: ai.Context) -> AsyncIterator[object]:
         @ai.tool
@@ -169,7 +167,12 @@ async def test_a_tool_that_only_the_loop_has_is_performed_where_the_loop_runs(
             if isinstance(event, ai.events.ToolCallResult):
                 await world.open.wait()
 
-    async with milling(link, {"agent": loop}) as mill:
+    return loop
+
+
+async def test_a_loops_own_tool_is_performed_where_the_loop_runs(link: Link, world: World):
+    done: list[str] = []
+    async with milling(link, {"agent": noting(world, done)}) as mill:
         place = await mill.submit()
         await mill.until(place, "tool.finished")
         ended = await resumed(mill, place, world)
