@@ -24,7 +24,13 @@ from .frames import ERROR, GAP, SNAPSHOT, Batch
 logger = logging.getLogger(__name__)
 
 PAGE = 200
-"""How many entries are read from the log at a time, which bounds what a slow reader costs."""
+"""How many entries are read from the log at a time at most."""
+
+PAGE_SIZE = 128 * 1024
+"""About how many bytes are read at a time, which bounds what a slow reader costs."""
+
+FIRST_PAGE = 16
+"""How many entries are read first, when nothing is known of their size."""
 
 AGAIN = timedelta(milliseconds=500)
 """When to look again after Redis did not answer."""
@@ -44,7 +50,7 @@ class End(StrEnum):
 class Follower:
     """A reader's place in a run."""
 
-    __slots__ = ("_is_woken", "_log", "_types", "_waiter", "channel", "cursor", "end")
+    __slots__ = ("_is_woken", "_log", "_page", "_types", "_waiter", "channel", "cursor", "end")
 
     def __init__(
         self, channel: Channel, log: EventLog, *, cursor: int, types: frozenset[str] | None = None
@@ -57,6 +63,7 @@ class Follower:
         self._types = types
         self._waiter: asyncio.Future[None] | None = None
         self._is_woken = False
+        self._page = FIRST_PAGE
 
     @property
     def position(self) -> bytes:
@@ -141,12 +148,13 @@ class Follower:
 
     async def _behind(self) -> list[Batch]:
         source = self.channel.source
-        events = await self._log.read(source.keys, after=self.cursor, limit=PAGE)
+        events = await self._log.read(source.keys, after=self.cursor, limit=self._page)
         if not events:
             return await self._missing()
         if events[0].seq > self.cursor + 1:
             return [await self._gap(events[0].seq - 1)]
         batch = source.batch(events)
+        self._page = page_after(self._page, batch.size)
         self.channel.take(batch)
         return [batch]
 
@@ -215,3 +223,10 @@ class Follower:
 def _release(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def page_after(page: int, size: int) -> int:
+    """Return how many entries to read after a page of this size: as many as come to `PAGE_SIZE`."""
+    if size > 2 * PAGE_SIZE:
+        return max(1, page // 4)
+    return min(PAGE, page * 2) if size < PAGE_SIZE // 2 else page

@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.follower import page_after
 from api.frames import Batch, Frame
 from api.tail import LIMIT, Tail
 
@@ -99,3 +101,11 @@ def test_a_moved_tail_is_empty_and_goes_on_from_there() -> None:
     assert not tail.reaches(3)
     assert tail.extend(batch(3, 3))
     assert seqs(tail.since(2)) == [3]
+
+
+@pytest.mark.parametrize(
+    ("page", "size", "then"),
+    [(16, 1000, 32), (200, 1000, 200), (64, 128 * 1024, 64), (64, 1024 * 1024, 16), (1, 10**7, 1)],
+)
+def test_the_next_page_is_sized_by_what_the_last_one_came_to(page: int, size: int, then: int):
+    assert page_after(page, size) == then
