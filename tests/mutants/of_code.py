@@ -119,7 +119,7 @@ OF_CODE = (
     ),
     Mutant(
         "a divergence may repeat a tool",
-        "worker/runtime.py",
+        "worker/journal.py",
         'if key.rpartition(".")[0] in unmet and call.get("again") != b"1":',
         'if key.rpartition(".")[0] in unmet and call.get("again") == b"2":',
         ("tests/worker/test_replay.py",),
