@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -19,6 +20,8 @@ from .auth import Keyring, keyring_of
 from .border import Border
 from .desk import Office
 from .hub import Hub
+from .methods import refuse_method
+from .openapi import DescribedServer
 from .stream_routes import Answer, StreamRoutes
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
@@ -96,7 +99,7 @@ def create_app(
             server.state.office = Office(resources, hub, agents, keyring)
             yield
 
-    server = FastAPI(
+    server = DescribedServer(
         title="Loopmill",
         lifespan=live,
         openapi_url="/v1/openapi.json",
@@ -107,6 +110,8 @@ def create_app(
     for router in ROUTERS:
         server.include_router(router)
     errors.install(server)
+    routes = [*server.routes, *(route for router in ROUTERS for route in router.routes)]
+    server.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, refuse_method(routes))
     return Api(server, settings, keyring)
 
 

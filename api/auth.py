@@ -8,6 +8,7 @@ no page of the internet can reach it through a browser.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from worker.settings import Settings
 
@@ -29,6 +29,10 @@ IN_ADDRESS = frozenset(
     {"access_token", "api-key", "api_key", "apikey", "authorization", "key", "token", "x-api-key"}
 )
 """Names under which a key might be sent in an address: refused, since addresses end up in logs."""
+
+
+_AUTHORITY = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::[0-9]{1,5})?")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ def check_is_local(knock: Knock, origins: Iterable[str]) -> None:
         Refusal: 421 for a foreign host, 403 for a foreign origin or client.
     """
     hosts = [value.decode("latin-1") for value in knock.values(b"host")]
-    if len(hosts) != 1 or not is_loopback(urlsplit(f"//{hosts[0]}").hostname):
+    if len(hosts) != 1 or not _is_local(hosts[0]):
         raise Refusal(
             HTTPStatus.MISDIRECTED_REQUEST,
             "foreign_host",
@@ -153,12 +157,23 @@ def check_is_local(knock: Knock, origins: Iterable[str]) -> None:
         )
     for value in knock.values(b"origin"):
         origin = value.decode("latin-1")
-        if origin not in origins and not is_loopback(urlsplit(origin).hostname):
+        if origin not in origins and not _is_local_page(origin):
             raise _forbidden(
                 "foreign_origin", f"the origin {origin[:100]!r} is not of this machine"
             )
     if knock.client is not None and not is_loopback(knock.client):
         raise _forbidden("foreign_client", "without API keys this server serves this machine alone")
+
+
+def _is_local(authority: str) -> bool:
+    # Strict: whatever is no plain name or address with a port is read in two ways by somebody.
+    found = _AUTHORITY.fullmatch(authority)
+    return found is not None and is_loopback((found[1] or found[2]).lower())
+
+
+def _is_local_page(origin: str) -> bool:
+    scheme = _SCHEME.match(origin)
+    return scheme is not None and _is_local(origin[scheme.end() :])
 
 
 def is_loopback(host: str | None) -> bool:

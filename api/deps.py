@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Annotated, TypeVar
+from functools import partial
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from loops.errors import InvalidInput
+from loops.guard import Raised
+from loops.tasks import in_thread
 
 from . import schemas
 from .desk import Desk, desk_of
@@ -20,6 +26,20 @@ from .pages import wait_limit
 
 Model = TypeVar("Model", bound=schemas.Body)
 
+FORMS = frozenset({schemas.TEXT, schemas.LISTED, "[key]"})
+"""What is no part of a place that a caller would know."""
+
+WORDS = {
+    "dict_type": "an object",
+    "extra_forbidden": "there is no such field",
+    "missing": "the field is missing",
+    "model_type": "an object",
+}
+"""What a kind of fault is called, where the library's words would show how we are built."""
+
+FAULTS = 20
+"""How many faults of a body are told."""
+
 
 async def _desk(request: Request) -> Desk:
     return desk_of(request)
@@ -27,7 +47,7 @@ async def _desk(request: Request) -> Desk:
 
 def _body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     async def read(request: Request) -> Model:
-        return _validated(model, await read_json(request))
+        return await _checked(model, await read_json(request))
 
     return read
 
@@ -35,17 +55,49 @@ def _body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
 def _optional_body(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
     async def read(request: Request) -> Model:
         has_body = "content-type" in request.headers
-        return _validated(model, await read_json(request) if has_body else {})
+        return await _checked(model, await read_json(request) if has_body else {})
 
     return read
 
 
+async def _checked(model: type[Model], value: object) -> Model:
+    if not _has_list(value):
+        return _validated(model, value)
+    # Messages may be many, and must not hold up everybody else.
+    checked = await in_thread(partial(_validated, model, value), name="input")
+    if isinstance(checked, Raised):
+        raise checked.error
+    return checked
+
+
+def _has_list(value: object) -> bool:
+    members = cast("dict[str, object]", value).values() if isinstance(value, dict) else ()
+    return any(isinstance(each, list) for each in members)
+
+
 def _validated(model: type[Model], value: object) -> Model:
+    if not isinstance(value, dict):
+        raise InvalidInput(f"the body is an object with {_members(model)}")
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError(faults) from error
+        raise RequestValidationError(_faults(error)) from error
+
+
+def _faults(error: ValidationError) -> list[ErrorDetails]:
+    """Return what is wrong in the caller's words: places in the body, and no names of ours."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:FAULTS]
+    for fault in faults:
+        fault["loc"] = tuple(part for part in fault["loc"] if part not in FORMS)
+        fault["msg"] = WORDS.get(fault["type"], fault["msg"])
+    return faults
+
+
+def _members(model: type[Model]) -> str:
+    needed = [name for name, field in model.model_fields.items() if field.is_required()]
+    others = [name for name in model.model_fields if name not in needed]
+    perhaps = f"perhaps {', '.join(others)}"
+    return f"{' and '.join(needed)}, {perhaps}" if needed else perhaps
 
 
 async def _wait(request: Request) -> timedelta:

@@ -6,12 +6,16 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from worker.looking import look_at_queues, look_at_workers
+from worker.looking import WorkerView, look_at_queues, look_at_workers
 
+from .auth import DEFAULT_TENANT
 from .deps import AtDesk
 from .desk import promptly
 
 router = APIRouter(prefix="/v1")
+
+OF_THE_HOUSE = frozenset({"host", "pid"})
+"""What a worker says of its machine, which is no other tenant's affair."""
 
 
 @router.get("/agents")
@@ -43,7 +47,16 @@ async def list_queues(desk: AtDesk) -> dict[str, Any]:
 
 @router.get("/workers")
 async def list_workers(desk: AtDesk) -> dict[str, Any]:
-    """List the workers that are alive, with what they say of themselves."""
+    """List the workers that are alive, with what they say of themselves.
+
+    Where they run is told to the default tenant alone, whose callers run the server.
+    """
     resources = desk.office.resources
     views = await promptly(look_at_workers(resources.link, resources.keys))
-    return {"workers": [{**view.about, "id": view.id, "queues": view.queues} for view in views]}
+    hidden = frozenset[str]() if desk.tenant == DEFAULT_TENANT else OF_THE_HOUSE
+    return {"workers": [_shown(view, hidden) for view in views]}
+
+
+def _shown(view: WorkerView, hidden: frozenset[str]) -> dict[str, Any]:
+    about = {name: value for name, value in view.about.items() if name not in hidden}
+    return {**about, "id": view.id, "queues": view.queues}

@@ -6,8 +6,20 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    StringConstraints,
+    Tag,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
 
+from loops.messages import Message
 from worker.keys import NAME
 from worker.new_run import Created
 from worker.run_record import CallRecord, RunFailure, RunRecord, RunStatus
@@ -18,8 +30,14 @@ NAME_PATTERN = f"^{NAME.pattern}$"
 MESSAGES = 1000
 """How many messages the input of a run may hold."""
 
+SHORTEST, LONGEST = 0.001, 30 * 86400.0
+"""Seconds of running time that a run may ask for."""
+
+TEXT, LISTED = "<text>", "<list>"
+"""The two forms of a content, as faults name them on their way; no caller sees these names."""
+
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Block = dict[str, JsonValue]
+Members = dict[str, JsonValue]
 Metadata = Annotated[
     dict[
         Annotated[str, StringConstraints(min_length=1, max_length=64)],
@@ -35,33 +53,66 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _readable(block: Members) -> Members:
+    if not isinstance(block.get("type"), str):
+        raise PydanticCustomError("block", "a block of the content has a 'type', a string")
+    try:
+        Message.from_raw({"role": "user", "content": [block]})
+    except ValidationError as error:
+        raise _unreadable(error) from error
+    return block
+
+
+def _unreadable(error: ValidationError) -> PydanticCustomError:
+    fault = error.errors(include_url=False)[0]
+    _, _, kind, field = fault["loc"][:4]
+    why = "is missing" if fault["type"] == "missing" else "cannot be read"
+    told = {"kind": str(kind), "field": str(field), "why": why}
+    return PydanticCustomError("block", "the {field} of a block of type {kind} {why}", told)
+
+
+def _form(value: object) -> str | None:
+    if isinstance(value, str):
+        return TEXT
+    return LISTED if isinstance(value, list) else None
+
+
+def _either(what: str) -> Discriminator:
+    return Discriminator(
+        _form,
+        custom_error_type="form",
+        custom_error_message=f"a text, or a list of {what}",
+    )
+
+
+Block = Annotated[Members, AfterValidator(_readable)]
+
+
 class InputMessage(Body):
     """A message of the input, in Anthropic's shape."""
 
     role: Literal["user", "assistant", "system"]
-    content: str | list[Block]
-
-    @field_validator("content")
-    @classmethod
-    def _has_types(cls, content: str | list[Block]) -> str | list[Block]:
-        if not isinstance(content, str) and not all(
-            isinstance(block.get("type"), str) for block in content
-        ):
-            raise ValueError("each block of the content has a 'type', a string")
-        return content
+    content: Annotated[
+        Annotated[str, Tag(TEXT)] | Annotated[list[Block], Tag(LISTED)], _either("blocks")
+    ]
 
 
 class RunRequest(Body):
-    """The content of `POST /v1/runs`."""
+    """The content of `POST /v1/runs`.
+
+    The input's messages need not make a whole history: calls without results and results without
+    calls are mended when the messages are sent to a model, since a session may hold the other half.
+    """
 
     agent: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    input: (
-        Annotated[str, StringConstraints(min_length=1)]
-        | Annotated[list[InputMessage], Field(min_length=1, max_length=MESSAGES)]
-    )
+    input: Annotated[
+        Annotated[str, StringConstraints(min_length=1), Tag(TEXT)]
+        | Annotated[list[InputMessage], Field(min_length=1, max_length=MESSAGES), Tag(LISTED)],
+        _either("messages"),
+    ]
     session_id: Name | None = None
     on_conflict: Literal["enqueue", "reject"] = "enqueue"
-    timeout: Annotated[float, Field(gt=0, le=7 * 86400)] | None = None
+    timeout: Annotated[float, Field(ge=SHORTEST, le=LONGEST)] | None = None
     """Seconds of running time."""
     metadata: Metadata = Field(default_factory=dict)
     stream: bool = False

@@ -17,6 +17,7 @@ from worker.settings import Settings
 
 from .app import Api, create_app
 from .auth import is_loopback
+from .heads import BoundedProtocol
 
 READER_LEFT = timedelta(seconds=60)
 """After how long without a sign of life the kernel closes a reader's connection."""
@@ -95,6 +96,7 @@ def configured(app: Api) -> uvicorn.Config:
     """Return how the application is served. Addresses are not logged: tickets stand in them."""
     return uvicorn.Config(
         app,
+        http=BoundedProtocol,
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -1,12 +1,13 @@
 """The registry of a program's agents, tools and callbacks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, Unpack, cast, runtime_checkable
 
 from .agent import Agent, AgentStream, RunOptions, RunOutcome
 from .context import Context
 from .errors import SetupError, UnknownLoop
-from .loop_shape import Loop, check_loop
+from .loop_shape import Loop, begin, check_loop
 from .messages import MessageLike, Messages
 from .naming import NAME_RULE, is_name
 from .tool_list import as_tools, refuse_twins, tools_by_name
@@ -45,15 +46,13 @@ class App:
         self.callbacks = list(callbacks)
 
     def loop_of(self, name: str) -> Loop:
-        """Return the agent's loop.
+        """Return the agent's loop; called, it gives events or raises a `SetupError`.
 
         Raises:
             UnknownLoop: When there is no agent of the name.
         """
         agent = self._agent(name)
-        if isinstance(agent, (Agent, LoopOwner)):
-            return cast("Loop", agent.loop)
-        return agent
+        return partial(begin, agent.loop if isinstance(agent, LoopOwner) else agent)
 
     def tools_of(self, name: str) -> dict[str, Tool]:
         """Return the tools that the agent may call, its own before those of the app."""

@@ -1,7 +1,9 @@
 """What a loop has to be: an asynchronous generator function of the run's context."""
 
+import dis
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any, cast
 
 from .context import Context
@@ -11,13 +13,11 @@ from .tools import innermost
 Loop = Callable[[Context], AsyncIterator[object]]
 """A loop: what it yields are events, or what `as_event` makes events of."""
 
-_ITERATORS = ("AsyncGenerator", "AsyncIterator", "AsyncIterable")
-
 
 def check_loop(loop: object, *, subject: str) -> None:
     """Pass if the value can be driven as a loop.
 
-    A plain `def` may give another loop's events on: its return type says so.
+    A plain `def` may return another loop's events; what else it returns is seen by `begin`.
 
     Raises:
         SetupError: When it is none; the text begins with the subject and names the mend.
@@ -32,7 +32,7 @@ def check_loop(loop: object, *, subject: str) -> None:
         raise SetupError(f"{subject} is a coroutine function: it has no yield; yield what happens")
     if inspect.isgeneratorfunction(inner):
         raise SetupError(f"{subject} is a plain generator; write async def in the place of def")
-    if not (inspect.isasyncgenfunction(inner) or _says_that_it_yields(loop)):
+    if not (inspect.isasyncgenfunction(inner) or _returns_something(inner)):
         raise SetupError(f"{subject} is a plain def; write async def with yield")
     _check_parameters(loop, subject)
 
@@ -55,12 +55,17 @@ def begin(loop: Loop, context: Context) -> AsyncIterator[object]:
     )
 
 
-def _says_that_it_yields(loop: Callable[..., Any]) -> bool:
-    try:
-        told = str(inspect.signature(loop).return_annotation)
-    except ValueError:
-        return False  # some functions of C do not say what they are like
-    return any(name in told for name in _ITERATORS)
+def _returns_something(function: Callable[..., Any]) -> bool:
+    """Say whether a plain function has a return that is not None, as its compiled code tells."""
+    code = getattr(function, "__code__", None)
+    steps = [] if code is None else list(dis.get_instructions(code))
+    for before, step in pairwise(steps):
+        if step.opname == "RETURN_CONST" and step.argval is not None:
+            return True
+        is_none = before.opname == "LOAD_CONST" and before.argval is None
+        if step.opname == "RETURN_VALUE" and not is_none:
+            return True
+    return False
 
 
 def _check_parameters(loop: Callable[..., Any], subject: str) -> None:

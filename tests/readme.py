@@ -57,6 +57,13 @@ def pattern_of(lines: list[str]) -> str:
     return "".join(parts) + r"\s*"
 
 
+def drawn(text: str) -> str:
+    """Return a picture of the demo without what is otherwise each time: run, pids and seconds."""
+    without_seconds = re.sub(r" +[0-9]+(\.[0-9]+)? s\b", " 0 s", text)
+    without_pids = re.sub(r" +[0-9]+(?= 0 s)|(?<=worker )[0-9]+", " PID", without_seconds)
+    return re.sub(r"\brun [0-9a-f]{8}\b|(?<=: )[0-9]+(?= calls?\b)", "N", without_pids)
+
+
 class Reader:
     """Somebody who types what stands in the README, in a folder of their own."""
 
@@ -65,6 +72,8 @@ class Reader:
         self._port = port
         self._children = children
         self._last_run = ""
+        self._pid = ""
+        """The worker for runs, as `dev` says it."""
         kept = {name: value for name, value in os.environ.items() if "LOOPMILL" not in name}
         self._environment = {
             **kept,
@@ -73,19 +82,22 @@ class Reader:
             "LOOPMILL_URL": f"http://127.0.0.1:{port}",
             "COLUMNS": "100",
             "LINES": "60",
+            # A terminal that cannot move its cursor: rich draws the last picture alone.
+            "FORCE_COLOR": "1",
+            "TERM": "dumb",
         }
         (folder / ".venv").symlink_to(ROOT / ".venv")
 
     def write(self, block: Block) -> None:
         """Save a block of Python as the file that it says to be."""
-        (self.folder / block.file_name).write_text(block.body)
+        (self.folder / block.file_name).write_text(self._here(block.body))
 
     def type(self, command: str) -> str:
-        """Type a command, and return what it prints; `loopmill dev` goes on in a terminal."""
-        if command.endswith("loopmill dev"):
+        """Type a command, and return what it prints; `dev` goes on in a terminal of its own."""
+        if command.endswith("loopmill dev") or command == "make dev":
             self._serve(command)
             return ""
-        typed = command.replace(":8000", f":{self._port}").replace("run_…", self._last_run)
+        typed = self._here(command).replace("run_…", self._last_run).replace("PID", self._pid)
         typed = typed.replace("make demo", f"make -C {ROOT} demo")
         said = subprocess.run(
             ["bash", "-c", typed],
@@ -100,6 +112,10 @@ class Reader:
         self._last_run = next(iter(RUN_ID.findall(said)), self._last_run)
         return said.rstrip("\n") + "\n"
 
+    def _here(self, text: str) -> str:
+        """Return the text with the address at which this reader's API is."""
+        return text.replace(":8000", f":{self._port}")
+
     def _serve(self, command: str) -> None:
         self._children.stop()
         variables = dict(re.findall(r"(\w+)=(\S+)", command))
@@ -108,3 +124,5 @@ class Reader:
         dev = self._children.start("loopmill dev", arguments, environment, self.folder)
         for ready in ("api │ loopmill api ready", "runs │ .*ready", "tools │ .*ready"):
             self._children.wait_ready(dev, f".*{ready}")
+        started = dev.printed(r" *runs │ .*, pid (\d+)$")
+        self._pid = started.group(1) if started else ""

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from api.app import STREAMS, create_app
+from api.check import UNREAD
 from api.children import Children
-from tests.readme import README, ROOT, Reader, blocks, pattern_of
-from worker.settings import settings_table
+from loops.app import App
+from tests.readme import README, ROOT, Reader, blocks, drawn, pattern_of
+from worker.settings import Settings, settings_table
 
 TEXT = README.read_text(encoding="utf-8")
 BLOCKS = list(blocks(TEXT))
@@ -32,6 +35,8 @@ def test_every_block_runs_and_says_what_is_shown(reader: Reader) -> None:
             continue
         for command, shown in block.commands if block.language == "console" else ():
             said = reader.type(command)
+            if command == "make demo":
+                shown, said = [drawn(line) for line in shown], drawn(said)
             assert re.fullmatch(pattern_of(shown), said), f"$ {command}\n{said}"
 
 
@@ -49,10 +54,47 @@ def test_python_is_as_strictly_written_as_our_own(block: object, tmp_path: Path)
     assert re.fullmatch(r"\w+\.py", block.file_name)  # type: ignore[attr-defined]  # it is a Block
 
 
-def test_the_table_of_settings_is_the_one_that_the_program_makes() -> None:
-    shown = TEXT.partition("<!-- settings -->\n")[2].partition("<!-- /settings -->")[0]
+def table_in(text: str) -> list[str]:
+    return text.partition("<!-- settings -->\n")[2].partition("<!-- /settings -->")[0].splitlines()
 
-    assert shown.strip() == settings_table().strip()
+
+def test_the_table_of_settings_is_the_one_that_the_program_makes() -> None:
+    whole = settings_table().splitlines()
+
+    read = [line for line in whole if not any(name.upper() in line for name in UNREAD)]
+
+    assert len(read) == len(whole) - len(UNREAD)
+    assert table_in((ROOT / "docs" / "settings.md").read_text(encoding="utf-8")) == read
+
+
+def test_the_settings_that_people_set_are_rows_of_that_table() -> None:
+    rows = table_in(TEXT)
+
+    assert len(rows) == 2 + 6
+    assert [row for row in settings_table().splitlines() if row in rows] == rows
+
+
+def test_the_routes_that_are_named_exist() -> None:
+    named = set(re.findall(r"`?(/(?:v1|healthz|readyz|metrics)[^`?]*)", routes_of(TEXT)))
+
+    assert named
+    assert {path.replace("{id}", "x") for path in named} - existing_paths() == set()
+
+
+def routes_of(text: str) -> str:
+    """The first column of the table of routes, each `…` written out."""
+    rows = re.findall(r"^\| (`(?:GET|POST).*?`) \|", text, re.MULTILINE)
+    return "\n".join(re.sub(r"`…(/\w+)", rf"`{last_path(row)}\1", row) for row in rows)
+
+
+def last_path(row: str) -> str:
+    return re.findall(r"(/v1/\w+/\{id\})", row)[0] if "…" in row else ""
+
+
+def existing_paths() -> set[str]:
+    routes = create_app(Settings(), app=App()).server.openapi()["paths"]
+    plain = {re.sub(r"\{\w+\}", "x", path) for path in routes}
+    return plain | {re.sub(r"\(.*?\)", "x", path) for path in STREAMS}
 
 
 def test_it_is_short() -> None:

@@ -65,7 +65,7 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None
 
 def _report(run_id: str, status: str, failure: dict[str, str], error: BaseException | None) -> None:
     """Say why a run did not complete; with the traceback where the user's own code raised."""
-    is_theirs = error is not None and not isinstance(error, RunError)
+    is_theirs = error is not None and (not isinstance(error, RunError) or error.__cause__)
     where = "".join(format_exception(error)) if is_theirs else failure["message"]
     # Half a character in an error's text must not keep the log from being written.
     logger.warning("! run %s %s %s: %s", run_id, status, failure["code"], clean_text(where))

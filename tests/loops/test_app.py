@@ -8,6 +8,7 @@ from loops.app import App
 from loops.context import Context
 from loops.errors import SetupError, UnknownLoop
 from loops.events import AgentEvent, TextDelta
+from loops.messages import Messages
 from loops.providers.scripted import call, in_turn, scripted
 from loops.tools import tool
 
@@ -75,10 +76,23 @@ async def test_whatever_has_a_loop_runs(name: str, said: str) -> None:
 
 
 def test_a_class_is_made_one_agent() -> None:
-    made = app()
+    assert isinstance(app().agents["writer"], Writer)
 
-    assert isinstance(made.agents["writer"], Writer)
-    assert made.loop_of("writer") == made.agents["writer"].loop
+
+async def test_the_loop_of_an_agent_gives_its_events() -> None:
+    told = [event async for event in app().loop_of("echo")(Context(messages=Messages.of("hi")))]
+
+    assert told == ["hi", {"type": "step", "step": "done"}]
+
+
+def test_a_loop_that_gives_no_events_after_all_is_refused_when_it_is_called() -> None:
+    def late(context: Context) -> Any:
+        return coroutine(context)
+
+    made = App({"late": late})
+
+    with pytest.raises(SetupError, match="gives a coroutine and no events"):
+        made.loop_of("late")(Context())
 
 
 def test_tools_of_an_agent_come_before_those_of_the_app() -> None:

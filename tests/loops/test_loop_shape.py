@@ -1,5 +1,5 @@
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,12 @@ async def echo(context: Context) -> AsyncGenerator[object]:
 
 def passes_on(context: Context) -> AsyncIterator[object]:
     return echo(context)
+
+
+def may_pass_on(context: Context, loop: Loop | None = echo) -> Any:
+    if loop is None:
+        return None
+    return loop(context)
 
 
 def wrapped(loop: Loop) -> Loop:
@@ -43,6 +49,8 @@ class Echo:
 LOOPS = [
     echo,
     passes_on,
+    may_pass_on,
+    lambda context: named(context, "z"),
     wrapped(echo),
     named,
     functools.partial(named, name="y"),
@@ -68,6 +76,24 @@ def generator(context: Context) -> Iterator[int]:
 def plain(context: Context) -> None: ...
 
 
+def unwritten(context: Context) -> AsyncIterator[object]:
+    raise NotImplementedError
+
+
+def returns_early(context: Context) -> None:
+    if context.messages:
+        return
+    context.add("x")
+
+
+def listed(context: Context) -> list[object]:
+    return [context]
+
+
+def awaited(context: Context) -> Any:
+    return coroutine(context)
+
+
 async def without() -> AsyncGenerator[object]:
     yield 1
 
@@ -82,6 +108,9 @@ async def with_two(context: Context, more: object) -> AsyncGenerator[object]:
         (coroutine, "it is a coroutine function: it has no yield; yield what happens"),
         (generator, "it is a plain generator; write async def in the place of def"),
         (plain, "it is a plain def; write async def with yield"),
+        (unwritten, "it is a plain def"),
+        (returns_early, "it is a plain def"),
+        (lambda context: None, "it is a plain def"),
         (max, "it is a plain def"),
         (without, "nothing else: too many positional arguments; let it take one parameter"),
         (with_two, "nothing else: missing a required argument: 'more'"),
@@ -93,9 +122,11 @@ def test_what_is_no_loop_is_refused_with_the_mend(loop: object, problem: str) ->
         check_loop(loop, subject="it")
 
 
-@pytest.mark.parametrize(("loop", "given"), [(coroutine, "coroutine"), (plain, "NoneType")])
+@pytest.mark.parametrize(
+    ("loop", "given"), [(awaited, "coroutine"), (listed, "list"), (plain, "NoneType")]
+)
 def test_what_gives_no_events_after_all_is_refused(
-    loop: Callable[[Context], Awaitable[None]], given: str
+    loop: Callable[[Context], object], given: str
 ) -> None:
     wrong: Any = loop
 
