@@ -36,6 +36,8 @@ URL = "http://127.0.0.1:8000"
 EXPECTED = (AgentError, ApiError, ChildError, ServerStartError, SettingsError, OSError)
 """What may go wrong without a fault of ours: said in a line, not in a traceback."""
 
+STATUS = click.Choice([status.value for status in RunStatus])
+
 WRONGLY_SET_UP = 2
 INTERRUPTED = 130
 READER_GONE = 141
@@ -188,7 +190,7 @@ def cancel(run_id: str, url: str, key: str | None) -> None:
 
 
 @command.command()
-@click.option("--status", type=click.Choice([status.value for status in RunStatus]), help="Only runs that stand so.")
+@click.option("--status", type=STATUS, help="Only runs that stand so.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=0))
 @where
 def runs(status: str | None, limit: int, url: str, key: str | None) -> None:

@@ -20,13 +20,14 @@ from loops.guard import Raised
 from loops.tasks import in_thread
 
 from . import schemas
+from .content import LISTED, TEXT
 from .desk import Desk, desk_of
 from .limits import read_json
 from .pages import wait_limit
 
 Model = TypeVar("Model", bound=schemas.Body)
 
-FORMS = frozenset({schemas.TEXT, schemas.LISTED, "[key]"})
+FORMS = frozenset({TEXT, LISTED, "[key]"})
 """What is no part of a place that a caller would know."""
 
 WORDS = {

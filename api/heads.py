@@ -20,6 +20,9 @@ HEAD_LIMIT = 64 * 1024
 HEAD_PATIENCE = timedelta(seconds=10)
 """How long a connection may take until the headers of its next request are complete."""
 
+LINGER = timedelta(seconds=1)
+"""How long a caller that was refused may take to read why."""
+
 _TOO_LARGE = Refusal(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "head_too_large",
@@ -57,8 +60,9 @@ class BoundedProtocol(HttpToolsProtocol):
             piece, data = data[:room], data[room:]
             self._unread += len(piece)
             super().data_received(piece)
-            if self._unread >= HEAD_LIMIT:
+            if self._unread >= HEAD_LIMIT and not self.transport.is_closing():
                 self._refuse()
+                return
         if self._deadline is None and not self._is_answering:
             self._await_head()
 
@@ -94,11 +98,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _refuse(self) -> None:
-        if self.transport.is_closing():
+        if self._is_answering:
+            self.transport.close()
             return
-        if not self._is_answering:
-            self.transport.write(_answer(_TOO_LARGE))
-        self.transport.close()
+        self.flow.pause_reading()
+        self.transport.write(_answer(_TOO_LARGE))
+        self.transport.write_eof()
+        self._forget_deadline()
+        # With bytes unread, closing takes the answer from the caller before it is read.
+        self._deadline = self.loop.call_later(LINGER.total_seconds(), self.transport.abort)
 
 
 def _answer(refusal: Refusal) -> bytes:

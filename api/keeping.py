@@ -18,7 +18,8 @@ STEADY = timedelta(seconds=10)
 
 def pause_after(deaths: int) -> timedelta:
     """Return how long to wait before the next start, after so many deaths in a row."""
-    return min(FIRST_PAUSE * 2 ** min(deaths - 1, 10), LONGEST_PAUSE)
+    doubled: timedelta = FIRST_PAUSE * 2 ** min(deaths - 1, 10)
+    return min(doubled, LONGEST_PAUSE)
 
 
 @dataclass(slots=True)

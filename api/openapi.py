@@ -122,6 +122,8 @@ def complete(found: Mapping[str, Any]) -> Schema:
     paths["/v1/runs"]["post"]["responses"]["200"] = _SAME_OR_STREAM
     for path, method in WAITING:
         _add(paths[path][method], WAIT)
+        answers = paths[path][method]["responses"]
+        answers["202"] = {**answers["200"], "description": "The run has not ended yet."}
     for path in OPEN_PATHS:
         paths[path]["get"]["security"] = []
     paths |= _streams()

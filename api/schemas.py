@@ -6,25 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    JsonValue,
-    StringConstraints,
-    Tag,
-    ValidationError,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Tag
 
-from loops.messages import Message
 from worker.keys import NAME
 from worker.new_run import Created
 from worker.run_record import CallRecord, RunFailure, RunRecord, RunStatus
 from worker.runs import CancelReceipt
 from worker.sessions import SessionRecord
+
+from .content import LISTED, TEXT, Block, either
 
 NAME_PATTERN = f"^{NAME.pattern}$"
 MESSAGES = 1000
@@ -33,11 +23,7 @@ MESSAGES = 1000
 SHORTEST, LONGEST = 0.001, 30 * 86400.0
 """Seconds of running time that a run may ask for."""
 
-TEXT, LISTED = "<text>", "<list>"
-"""The two forms of a content, as faults name them on their way; no caller sees these names."""
-
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Members = dict[str, JsonValue]
 Metadata = Annotated[
     dict[
         Annotated[str, StringConstraints(min_length=1, max_length=64)],
@@ -53,47 +39,12 @@ class Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def _readable(block: Members) -> Members:
-    if not isinstance(block.get("type"), str):
-        raise PydanticCustomError("block", "a block of the content has a 'type', a string")
-    try:
-        Message.from_raw({"role": "user", "content": [block]})
-    except ValidationError as error:
-        raise _unreadable(error) from error
-    return block
-
-
-def _unreadable(error: ValidationError) -> PydanticCustomError:
-    fault = error.errors(include_url=False)[0]
-    _, _, kind, field = fault["loc"][:4]
-    why = "is missing" if fault["type"] == "missing" else "cannot be read"
-    told = {"kind": str(kind), "field": str(field), "why": why}
-    return PydanticCustomError("block", "the {field} of a block of type {kind} {why}", told)
-
-
-def _form(value: object) -> str | None:
-    if isinstance(value, str):
-        return TEXT
-    return LISTED if isinstance(value, list) else None
-
-
-def _either(what: str) -> Discriminator:
-    return Discriminator(
-        _form,
-        custom_error_type="form",
-        custom_error_message=f"a text, or a list of {what}",
-    )
-
-
-Block = Annotated[Members, AfterValidator(_readable)]
-
-
 class InputMessage(Body):
     """A message of the input, in Anthropic's shape."""
 
     role: Literal["user", "assistant", "system"]
     content: Annotated[
-        Annotated[str, Tag(TEXT)] | Annotated[list[Block], Tag(LISTED)], _either("blocks")
+        Annotated[str, Tag(TEXT)] | Annotated[list[Block], Tag(LISTED)], either("blocks")
     ]
 
 
@@ -108,7 +59,7 @@ class RunRequest(Body):
     input: Annotated[
         Annotated[str, StringConstraints(min_length=1), Tag(TEXT)]
         | Annotated[list[InputMessage], Field(min_length=1, max_length=MESSAGES), Tag(LISTED)],
-        _either("messages"),
+        either("messages"),
     ]
     session_id: Name | None = None
     on_conflict: Literal["enqueue", "reject"] = "enqueue"

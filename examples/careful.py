@@ -16,7 +16,7 @@ class Careful(ai.Agent):
         while context.keep_running():
             async with ai.stream(context=context) as reply, ai.ToolRunner() as runner:
                 async for event in ai.util.merge(reply, runner.events()):
-                    yield event
+                    yield event  # noqa: ASYNC119 - whoever runs a loop closes it
                     if isinstance(event, ai.events.ToolEnd):
                         runner.schedule(context.resolve(event.tool_call))
                 context.add(reply.message)

@@ -82,9 +82,6 @@ class Reader:
             "LOOPMILL_URL": f"http://127.0.0.1:{port}",
             "COLUMNS": "100",
             "LINES": "60",
-            # A terminal that cannot move its cursor: rich draws the last picture alone.
-            "FORCE_COLOR": "1",
-            "TERM": "dumb",
         }
         (folder / ".venv").symlink_to(ROOT / ".venv")
 
@@ -98,7 +95,9 @@ class Reader:
             self._serve(command)
             return ""
         typed = self._here(command).replace("run_…", self._last_run).replace("PID", self._pid)
-        typed = typed.replace("make demo", f"make -C {ROOT} demo")
+        # In a terminal that cannot move its cursor, rich draws the last picture alone.
+        terminal = "FORCE_COLOR=1 TERM=dumb"
+        typed = typed.replace("make demo", f"{terminal} make -C {ROOT} demo")
         said = subprocess.run(
             ["bash", "-c", typed],
             cwd=self.folder,

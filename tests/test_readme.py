@@ -35,9 +35,9 @@ def test_every_block_runs_and_says_what_is_shown(reader: Reader) -> None:
             continue
         for command, shown in block.commands if block.language == "console" else ():
             said = reader.type(command)
-            if command == "make demo":
-                shown, said = [drawn(line) for line in shown], drawn(said)
-            assert re.fullmatch(pattern_of(shown), said), f"$ {command}\n{said}"
+            told = drawn(said) if command == "make demo" else said
+            wanted = map(drawn, shown) if command == "make demo" else shown
+            assert re.fullmatch(pattern_of(list(wanted)), told), f"$ {command}\n{said}"
 
 
 def test_blocks_are_of_kinds_that_are_tried() -> None:

@@ -83,7 +83,7 @@ def play(console: Console, data: Path, path: Path | None) -> Outcome:
         if report is not None:
             console.print(draw_report(report))
             console.print(_check(report, folder), soft_wrap=True)
-        console.print(_closing(farm, run["id"], data), soft_wrap=True)
+        console.print(_closing(farm, run["id"], data, folder), soft_wrap=True)
     return Outcome(run["id"], story, report)
 
 
@@ -156,14 +156,15 @@ def _near(folder: Path) -> str:
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
-def _closing(farm: Farm, run_id: str, data: Path) -> Text:
-    where = "" if farm.data == data.absolute() else f"LOOPMILL_DATA={shlex.quote(str(farm.data))} "
+def _closing(farm: Farm, run_id: str, data: Path, folder: Path) -> Text:
+    is_usual = farm.data == data.absolute() and "LOOPMILL_DATA" not in os.environ
+    where = "" if is_usual else f"LOOPMILL_DATA={shlex.quote(_near(farm.data))} "
     where += f"LOOPMILL_APP={APP} " if os.environ.get("LOOPMILL_APP") else ""
     runs = "127.0.0.1:8000/v1/runs"
-    body = json.dumps({"agent": "triage", "input": "Triage the logs in /var/log"})
+    body = json.dumps({"agent": "triage", "input": f"Triage the logs in {_near(folder)}"})
     return Text.assemble(
         ("\nNext: ", "bold"),
-        "start it again with the first line, and type the others in a second terminal\n",
+        "start it again, and type the curls in a second terminal\n",
         f"  {where}{typed('dev')}\n",
         f"  curl {runs}/{run_id}\n",
         f"  curl -N '{runs}/{run_id}/events?stream=true'\n",

@@ -122,7 +122,19 @@ def test_a_forged_ticket_is_refused() -> None:
 
 
 HOSTS = ["localhost", "localhost:8000", "127.0.0.1:80", "127.9.9.9", "[::1]:8000", "[::1]"]
+HOSTS += ["LOCALHOST:80", "127.0.0.1:65535"]
 FOREIGN = ["example.com", "127.0.0.1.example.com", "localhost.evil.com", "10.0.0.1", "", "0.0.0.0"]
+FOREIGN += ["evil@127.0.0.1", "evil:x@localhost", "127.0.0.1#x", "127.0.0.1/x", "localhost?x"]
+FOREIGN += ["[", "]", "[]", "[::1", "::1", "[::1]x", "[localhost]", "[::1%25x]", "[v1.a]", "[::1]]"]
+FOREIGN += [
+    "127.0.0.1:",
+    "localhost:x",
+    "localhost:1:2",
+    " localhost",
+    "localhost\n",
+    "127.1",
+    ":80",
+]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -147,6 +159,16 @@ ORIGINS = [
     ("null", False),
     ("", False),
     ("http://localhost.evil.com", False),
+    ("http://[::1]:3000", True),
+    ("http://[", False),
+    ("http://]", False),
+    ("http://", False),
+    ("localhost", False),
+    ("http://evil@127.0.0.1", False),
+    ("http://127.0.0.1#x", False),
+    ("http://127.0.0.1/", False),
+    ("http://evil.com://127.0.0.1", False),
+    ("http://[::1]evil.com", False),
 ]
 
 

@@ -60,7 +60,7 @@ async def test_a_body_past_the_limit_is_413_without_reading_the_rest(live: Live)
 async def test_a_header_as_long_as_a_book_is_refused(live: Live) -> None:
     cursor = "9" * 1_000_000
     async with Raw(live.port, "/v1/runs/run_1/events", f"Last-Event-ID: {cursor}") as raw:
-        assert raw.status == 400
+        assert raw.status == 431
 
 
 async def test_a_body_without_a_length_is_cut_off_at_the_limit(live: Live) -> None:
@@ -101,6 +101,9 @@ HEADS = [
     b"GET /v1/runs?status=%F0%9F%98%80&limit=%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
     b"GET /v1/runs HTTP/1.1\r\n\r\n",
+    b"GET /v1/runs HTTP/1.1\r\nHost: [\r\n\r\n",
+    b"GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nOrigin: http://[\r\n\r\n",
+    b"GET /v1/runs HTTP/1.1\r\nHost: evil@127.0.0.1\r\n\r\n",
     b"GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.com\r\n\r\n",
     b"POST /v1/runs/run_1/cancel?wait=%31%30%00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
 ]

@@ -85,7 +85,7 @@ INVALID: list[dict[str, Any]] = [
     {**HELLO, "stream": "true"},
     {**HELLO, "timeout": 0},
     {**HELLO, "timeout": -1},
-    {**HELLO, "timeout": 8 * 86400},
+    {**HELLO, "timeout": 31 * 86400},
     {**HELLO, "timeout": "10"},
     {**HELLO, "session_id": "a:b"},
     {**HELLO, "session_id": "x" * 65},

@@ -163,7 +163,7 @@ def test_the_last_lines_can_be_typed_as_they_stand(tmp_path: Path) -> None:
 
     demo.end()
 
-    (dev,) = re.findall(r"^  (\S*loopmill) dev$", demo.said, re.MULTILINE)
+    (dev,) = re.findall(r"^  LOOPMILL_DATA=data (\S*loopmill) dev$", demo.said, re.MULTILINE)
     shown = subprocess.run(
         [dev, "dev", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
