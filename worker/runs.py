@@ -29,6 +29,9 @@ from .new_run import Created, NewPlace, NewRun, plan_run
 from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
 from .settings import Settings
 
+LOOKED_AT = 2000
+"""How many runs a filtered page may look at."""
+
 
 @dataclass(frozen=True, slots=True)
 class CancelReceipt:
@@ -127,25 +130,41 @@ class Runs:
     ) -> RunPage:
         """Return a page of the tenant's runs, newest first, and the cursor of the next.
 
-        A filtered page may hold fewer runs than `limit` and still have a next one.
+        A filtered page is full as well, unless it would take more than `LOOKED_AT` runs to fill
+        it; then it holds fewer, and still has a next one.
         """
-        index = self._keys.runs(tenant)
-        start = 0
+        index, start = self._keys.runs(tenant), 0
         if before is not None:
             rank = await self._link.command("ZREVRANK", index, before)
             if rank is None:
                 raise UnknownRun(f"there is no run {before!r} to go on from")
             start = int(rank) + 1
-        ids = await self._link.command("ZREVRANGE", index, start, start + limit - 1)
-        replies = await self._link.all(
-            ("HGETALL", self._keys.run(tenant, run_id.decode()).record) for run_id in ids
+        runs: list[RunRecord] = []
+        last: str | None = None
+        for looked_at in range(0, LOOKED_AT, limit):
+            ids, found = await self._slice(tenant, start + looked_at, limit)
+            for run_id, run in zip(ids, found, strict=True):
+                if run is not None and status in {None, run.status} and agent in {None, run.agent}:
+                    runs.append(run)
+                last = run_id
+                if len(runs) == limit:
+                    return RunPage(runs, last)
+            if len(ids) < limit:
+                return RunPage(runs, None)
+        return RunPage(runs, last)
+
+    async def _slice(
+        self, tenant: str, start: int, limit: int
+    ) -> tuple[list[str], list[RunRecord | None]]:
+        """Return some ids of the index, newest first, and what stands of each."""
+        found = await self._link.command(
+            "ZREVRANGE", self._keys.runs(tenant), start, start + limit - 1
         )
-        runs = [
-            run
-            for run in (decode_run(pairs(found)) for found in replies if found)
-            if (status is None or run.status == status) and (agent is None or run.agent == agent)
-        ]
-        return RunPage(runs, ids[-1].decode() if len(ids) == limit else None)
+        ids = [run_id.decode() for run_id in found]
+        replies = await self._link.all(
+            ("HGETALL", self._keys.run(tenant, run_id).record) for run_id in ids
+        )
+        return ids, [decode_run(pairs(reply)) if reply else None for reply in replies]
 
     async def cancel(self, tenant: str, run_id: str, *, reason: str = "user") -> CancelReceipt:
         """Ask for the run's end: a run that nobody drives is settled here, another one is told.

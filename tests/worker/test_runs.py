@@ -303,3 +303,11 @@ def test_the_contract_ran_on_both_servers(request: pytest.FixtureRequest):
 
     assert any("[fake]" in name for name in names)
     assert any("[real]" in name for name in names)
+
+
+async def test_a_filtered_page_is_full_however_rare_its_runs_are(hands: Hands):
+    ids = await _submit_in_order(hands, "rare", *"bbbbb", "rare", "b")
+
+    page = await hands.resources.runs.page(TENANT, agent="rare", limit=2)
+
+    assert [run.id for run in page.runs] == [ids[6], ids[0]]
