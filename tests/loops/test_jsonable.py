@@ -97,7 +97,7 @@ class Mute:
         (iter([1]), "list_iterator"),
         (threading.Lock(), "_thread.lock"),
     ],
-    ids=repr,
+    ids=["object", "inside", "key", "class", "function", "iterator", "lock"],
 )
 def test_what_only_its_address_would_tell_is_refused_with_its_class(
     value: object, name: str
