@@ -59,7 +59,7 @@ LOOPS = [
 ]
 
 
-@pytest.mark.parametrize("loop", LOOPS, ids=repr)
+@pytest.mark.parametrize("loop", LOOPS)
 def test_whatever_gives_events_of_a_context_is_a_loop(loop: Loop) -> None:
     check_loop(loop, subject="it")
 
