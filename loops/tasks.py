@@ -102,3 +102,9 @@ async def in_thread(function: Callable[[], T], *, name: str) -> T | Raised:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome
+
+
+def overlook(future: asyncio.Future[Any]) -> None:
+    """Look at the error of a future that is done, so that Python does not report it as lost."""
+    if not future.cancelled():
+        future.exception()

@@ -23,7 +23,7 @@ from loops.errors import ReplayDiverged, RunLeft, RunTimedOut, WorkerLost
 from loops.guard import Raised, outcome_of
 from loops.messages import Messages
 from loops.runtime import Scope, scoped
-from loops.tasks import Owner
+from loops.tasks import Owner, overlook
 from loops.wire import as_event
 
 from .begin import Begun
@@ -123,6 +123,8 @@ class RunPass:
         if refused is not None:
             return await self._left_by(refused) or Left.LOST
         loop = self._loops.start(outcome_of(self._drive_loop), name="loop")
+        # A loop that is closed after the run was given up is refused, and nobody asks for that.
+        loop.add_done_callback(overlook)
         self._services.start(self._sweep(), name="sweep")
         while True:
             left = await self._left_by(await self._next_ending(loop))

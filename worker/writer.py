@@ -15,7 +15,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from loops.errors import ReplayDiverged, RunLeft
-from loops.tasks import Owner
+from loops.tasks import Owner, overlook
 
 from .insist import is_passing, pause
 from .link import Link
@@ -57,7 +57,7 @@ class Writer:
         """
         reply: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         # Nobody may be waiting when it is refused: the refusal is kept in `is_left`.
-        reply.add_done_callback(_seen)
+        reply.add_done_callback(overlook)
         if self.is_left:
             reply.set_exception(RunLeft())
             return reply
@@ -144,8 +144,3 @@ async def _answer(reply: asyncio.Future[Reply]) -> list[Any] | None:
         # skipped.
         return None if is_passing(error) else [BROKEN, error]
     return answer
-
-
-def _seen(reply: asyncio.Future[list[Any]]) -> None:
-    if not reply.cancelled():
-        reply.exception()

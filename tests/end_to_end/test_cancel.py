@@ -69,4 +69,8 @@ async def test_a_run_in_a_tool_stops_it_too(
         assert (await stage.run(run_id)).status == "cancelled"
         assert await history_is_valid(stage, run_id) == ["user", "assistant", "user"]
         await wait_until(lambda: stage.marks(run_id) == marks, for_="the tool to see it")
-        assert await stage.resources.queue.depth("tools") == 0
+        await wait_until(lambda: has_no_tools(stage), for_="the job to be gone")
+
+
+async def has_no_tools(stage: Stage) -> bool:
+    return await stage.resources.queue.depth("tools") == 0
