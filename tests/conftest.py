@@ -1,5 +1,6 @@
 """What tests of all floors share: a real server, links to it, and the check that nothing leaks."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -33,9 +34,11 @@ def redis_url(server: Server) -> Iterator[str]:
 
 @pytest.fixture
 async def link(redis_url: str) -> AsyncIterator[Link]:
-    """A link to an empty real server."""
+    """A link to an empty real server; at the end no task may be left that nobody owns."""
     async with open_link(redis_url) as link:
         yield link
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert left == [], "tasks that nobody owns any more"
 
 
 @pytest.fixture(params=["fake", "real"])
