@@ -8,10 +8,17 @@ import pytest
 import redis
 from fakeredis import FakeAsyncRedis, FakeRedis, FakeServer
 
+import loops.model
 from tests.invariants import broken_invariants
 from worker.embedded import Server, start_server
 from worker.keys import Keys
 from worker.link import Link, open_link
+
+
+@pytest.fixture(autouse=True)
+def providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test's providers of models are its own."""
+    monkeypatch.setattr(loops.model, "_factories", dict(loops.model._factories))
 
 
 @pytest.fixture(scope="session")

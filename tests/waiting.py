@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 PAUSE = 0.005
-WITHIN = timedelta(seconds=5)
+WITHIN = timedelta(seconds=15)
 
 
 async def wait_until(
