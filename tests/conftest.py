@@ -1,6 +1,7 @@
 """What tests of all floors share: a real server, links to it, and the check that nothing leaks."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,15 @@ from tests.invariants import broken_invariants
 from worker.embedded import Server, start_server
 from worker.keys import Keys
 from worker.link import Link, open_link
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Ctrl-C reaches the processes that tests start, also where a shell put the tests in the back.
+
+    Such a shell has SIGINT ignored, and whoever is started inherits that.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
