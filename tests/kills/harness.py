@@ -129,16 +129,19 @@ class Stage:
         """Follow a run to its end as any Redis client may: the channel first, then the log."""
         seen, keys = Seen(), self.resources.keys.run(TENANT, run_id)
 
+        def ended() -> bool:
+            return bool(seen.events) and seen.events[-1].type in until
+
         def take(events: list[LogEvent]) -> None:
             for event in events:
-                if event.seq > seen.last:
+                if event.seq > seen.last and not ended():
                     assert event.seq == seen.last + 1, f"a gap before {event.seq}"
                     seen.events.append(event)
                     on_event(event)
 
         async with self.resources.link.client.pubsub() as subscription:
             await subscription.subscribe(keys.log)
-            while not (seen.events and seen.events[-1].type in until):
+            while not ended():
                 message = await subscription.get_message(
                     ignore_subscribe_messages=False, timeout=0.25
                 )
