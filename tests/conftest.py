@@ -10,6 +10,7 @@ import redis
 from fakeredis import FakeAsyncRedis, FakeRedis, FakeServer
 
 import loops.model
+from tests.effects import count_effects, effects_in
 from tests.invariants import broken_invariants
 from worker.embedded import Server, start_server
 from worker.keys import Keys
@@ -40,12 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def redis_url(server: Server) -> Iterator[str]:
-    """The URL of an empty server; at the end every key must be on its way out, or on the list."""
+def redis_url(server: Server, tmp_path: Path) -> Iterator[str]:
+    """The URL of an empty server; at the end all that stands in it must hold together."""
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
         yield server.url
-        _check(client)
+        assert broken_invariants(client, count_effects(effects_in(tmp_path))) == []
         client.flushall()
 
 
@@ -72,7 +73,7 @@ async def any_link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
             open_link(client, blocking=blocking) as link,
         ):
             yield link
-        _check(blocking)
+        assert broken_invariants(blocking) == []
 
 
 @pytest.fixture
@@ -85,7 +86,3 @@ def keys() -> Keys:
 def shipped() -> Path:
     """The root of this checkout."""
     return Path(__file__).parents[1]
-
-
-def _check(client: redis.Redis) -> None:
-    assert broken_invariants(client) == []

@@ -2,14 +2,17 @@
 
 Reads all runs of all tenants and holds them against the promises: numbered events without a gap,
 one terminal event and it last, status and log at one, no second start of a tool that may not start
-twice, one result for each call in every session, nothing left behind.
+twice and no effect without a start, a job for each open run, one result for each call in every
+session, nothing left behind.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, cast
 
 import orjson
@@ -38,6 +41,9 @@ STATUS_AFTER = {
 }
 
 
+Effects = Mapping[tuple[str, str], int]
+
+
 @dataclass
 class Broken:
     """What does not hold, in sentences."""
@@ -49,8 +55,11 @@ class Broken:
             self.found.append(sentence)
 
 
-def broken_invariants(client: redis.Redis) -> list[str]:
-    """Return every broken promise of what stands in the server; none is what is wanted."""
+def broken_invariants(client: redis.Redis, effects: Effects = MappingProxyType({})) -> list[str]:
+    """Return every broken promise of what stands in the server; none is what is wanted.
+
+    `effects` tells what tools did to the world: how often, by idempotency key and name.
+    """
     broken = Broken()
     names = cast("list[bytes]", list(client.scan_iter(count=1000)))
     forever = [name for name in names if client.pttl(name) == -1 and not stays(name.decode())]
@@ -58,6 +67,7 @@ def broken_invariants(client: redis.Redis) -> list[str]:
     for name in names:
         if _RUN.fullmatch(name) and client.type(name) == b"hash":
             _check_run(client, name, broken)
+            _check_effects(client, name, effects, broken)
         if _SESSION.fullmatch(name) and client.type(name) == b"hash":
             _check_session(client, name, broken)
     return broken.found
@@ -95,6 +105,7 @@ def _check_run(client: redis.Redis, name: bytes, broken: Broken) -> None:
         _check_nothing_left(client, run, said, broken)
     else:
         broken.unless(not terminal, f"{said}{status} with a terminal event")
+        _check_is_awaited(client, run, said, broken)
     _check_moves(events, said, broken)
     _check_calls(client, name, events, said, broken)
 
@@ -113,6 +124,23 @@ def _check_nothing_left(
     broken.unless(not any(left), f"{said}settled, and its job is left: {left}")
     owner = cast("bytes | None", client.hget(run[b"session_key"].decode(), "owner"))
     broken.unless(owner != run[b"id"], f"{said}settled, and it still owns its session")
+
+
+def _check_is_awaited(
+    client: redis.Redis, run: dict[bytes, bytes], said: str, broken: Broken
+) -> None:
+    """An accepted run is never lost: a queue, a claim, its session's line or an answer has it."""
+    if run[b"status"] == b"waiting":
+        return
+    queue, job = run[b"queue_key"], run[b"job"]
+    line = f"{run[b'session_key'].decode()}:queue"
+    places = [
+        client.zscore(queue, job),
+        client.zscore(queue + b":claims", job),
+        client.lpos(line, run[b"id"].decode()),
+    ]
+    found = any(place is not None for place in places)
+    broken.unless(found, f"{said}{run[b'status'].decode()}, and nothing will drive it")
 
 
 def _check_moves(events: list[dict[str, Any]], said: str, broken: Broken) -> None:
@@ -152,6 +180,18 @@ def _check_calls(
             state in {b"queued", b"started", b"cancelled"} or answered,
             f"{said}{key} is {state!r} without a result",
         )
+
+
+def _check_effects(client: redis.Redis, name: bytes, effects: Effects, broken: Broken) -> None:
+    """A started call has an effect once at most, another only by another start."""
+    run_id = name.decode().rpartition(":")[2]
+    for (key, effect), count in effects.items():
+        of_run, _, call = key.partition(":")
+        if of_run != run_id:
+            continue
+        told = cast("bytes | None", client.hget(f"{name.decode()}:calls", f"{call}|attempts"))
+        starts = int(told or 0)
+        broken.unless(count <= starts, f"{key}: {count} times {effect!r} in {starts} starts")
 
 
 def _check_session(client: redis.Redis, name: bytes, broken: Broken) -> None:

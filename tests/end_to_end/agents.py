@@ -6,23 +6,17 @@ import asyncio
 import os
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import loops as ai
 from loops.blocks import Raw
 from loops.providers.scripted import Piece, call, scripted, text
-
-
-def mark(name: str, context: ai.ToolContext) -> None:
-    """Leave a mark in the world: who did what, when."""
-    with Path(os.environ["KILLS_EFFECTS"]).open("a", encoding="utf-8") as file:
-        file.write(f"{context.idempotency_key} {name} {context.attempt} {os.getpid()}\n")
+from tests.effects import mark
 
 
 @ai.tool(idempotent=True)
 async def measure(place: str, seconds: float, context: ai.ToolContext) -> str:
     """Measure; again does no harm."""
-    mark("measure", context)
+    mark(context, "measure")
     await asyncio.sleep(seconds)
     return f"{place} is measured"
 
@@ -30,7 +24,7 @@ async def measure(place: str, seconds: float, context: ai.ToolContext) -> str:
 @ai.tool
 async def pay(to: str, seconds: float, context: ai.ToolContext) -> str:
     """Pay: never twice."""
-    mark("pay", context)
+    mark(context, "pay")
     await asyncio.sleep(seconds)
     return f"{to} is paid"
 
@@ -38,11 +32,11 @@ async def pay(to: str, seconds: float, context: ai.ToolContext) -> str:
 @ai.tool
 def grind(seconds: float, context: ai.ToolContext) -> str:
     """Work in a thread, which nobody can stop; but it looks at the flag."""
-    mark("grind", context)
+    mark(context, "grind")
     end = time.monotonic() + seconds
     while time.monotonic() < end and not context.cancelled.is_set():
         context.cancelled.wait(0.05)
-    mark("stopped" if context.cancelled.is_set() else "ground", context)
+    mark(context, "stopped" if context.cancelled.is_set() else "ground")
     return "ground"
 
 

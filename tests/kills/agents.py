@@ -12,27 +12,21 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import loops as ai
 from loops.blocks import Raw
 from loops.providers.scripted import Piece, call, scripted, text
+from tests.effects import mark
 
 PACE = timedelta(milliseconds=float(os.environ.get("KILLS_PACE", "4")))
 TOOL = float(os.environ.get("KILLS_TOOL", "0.1"))
 
 
-def effect(context: ai.ToolContext, name: str) -> None:
-    """Leave a mark in the world."""
-    with Path(os.environ["KILLS_EFFECTS"]).open("a", encoding="utf-8") as file:
-        file.write(f"{context.idempotency_key} {name} {context.attempt} {os.getpid()}\n")
-
-
 @ai.tool(idempotent=True)
 async def look_up(topic: str, context: ai.ToolContext) -> str:
     """Look a topic up; looking again does no harm."""
-    effect(context, "look_up")
+    mark(context, "look_up")
     await asyncio.sleep(TOOL)
     return f"all about {topic}"
 
@@ -40,7 +34,7 @@ async def look_up(topic: str, context: ai.ToolContext) -> str:
 @ai.tool
 async def send(to: str, context: ai.ToolContext) -> str:
     """Send a letter: this must not happen twice."""
-    effect(context, "send")
+    mark(context, "send")
     await asyncio.sleep(TOOL / 2)
     return f"sent to {to}"
 

@@ -5,24 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet import Fleet
-from tests.kills.harness import LEASE, Stage
-from worker.resources import open_resources
-from worker.settings import Settings
+from tests.kills.harness import LEASE, Stage, stage_on
+
+KILLED = "tests.kills.agents:app"
 
 
 @pytest.fixture
 async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
     """Two run workers and a tool worker with a lease of one second."""
-    effects = tmp_path / "effects"
-    effects.touch()
-    environment = {**LEASE, "KILLS_EFFECTS": str(effects)}
-    fleet = Fleet(redis_url, app="tests.kills.agents:app", environment=environment)
-    settings = Settings.from_env({"LOOPMILL_REDIS_URL": redis_url, **LEASE})
-    try:
-        async with open_resources(settings) as resources:
-            stage = Stage(fleet, resources, effects)
-            stage.man()
-            yield stage
-    finally:
-        fleet.close()
+    async with stage_on(redis_url, tmp_path, app=KILLED, environment=LEASE) as stage:
+        stage.man()
+        yield stage

@@ -6,18 +6,21 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from loops.wire import RUNTIME_TYPES
+from tests.effects import VARIABLE, effects_in, read_effects
 from tests.fleet import Fleet, Member
 from worker.event_log import TERMINAL_EVENTS, LogEvent, decode_message
 from worker.new_run import NewRun
-from worker.resources import Resources
+from worker.resources import Resources, open_resources
 from worker.run_record import RunRecord
+from worker.settings import Settings
 
 TENANT = "default"
 LEASE = {"LOOPMILL_LEASE": "1s"}
@@ -156,8 +159,7 @@ class Stage:
 
     def marks(self, run_id: str) -> list[str]:
         """Return what the run's tools have done to the world, in order."""
-        lines = self.effects.read_text(encoding="utf-8").splitlines()
-        return [line.split()[1] for line in lines if line.startswith(run_id)]
+        return [name for key, name in read_effects(self.effects) if key.startswith(run_id)]
 
     async def until(self, run_id: str, *types: str) -> list[LogEvent]:
         """Follow a run until an event of one of the types, or its end; return its events."""
@@ -185,8 +187,7 @@ class Stage:
     async def outcome(self, run_id: str, seen: Seen) -> Outcome:
         run = await self.resources.runs.load(TENANT, run_id)
         stored = await self.resources.sessions.messages(TENANT, run.session_id, limit=1000)
-        lines = self.effects.read_text(encoding="utf-8").splitlines()
-        keys = [line.split()[0] for line in lines if line.startswith(run_id)]
+        keys = [key for key, _ in read_effects(self.effects) if key.startswith(run_id)]
         cut = any(e.type == "tool.lost" or e.data.get("stop_reason") == "cut" for e in seen.events)
         return Outcome(
             run.status,
@@ -197,6 +198,21 @@ class Stage:
             Counter(keys),
             cut,
         )
+
+
+@asynccontextmanager
+async def stage_on(
+    url: str, folder: Path, *, app: str, environment: dict[str, str]
+) -> AsyncIterator[Stage]:
+    """Open a stage on a server; its processes end with it, its tools leave marks in the folder."""
+    effects = effects_in(folder)
+    fleet = Fleet(url, app=app, environment={**environment, VARIABLE: str(effects)})
+    settings = Settings.from_env({"LOOPMILL_REDIS_URL": url, **environment})
+    try:
+        async with open_resources(settings) as resources:
+            yield Stage(fleet, resources, effects)
+    finally:
+        fleet.close()
 
 
 def plain_message(message: dict[str, Any]) -> dict[str, Any]:
