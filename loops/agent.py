@@ -2,12 +2,11 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
 from .bound_call import BoundToolCall
 from .buffer import Buffer
-from .closing import close
+from .closing import OpenEvents, close
 from .context import Context
 from .default import default_loop
 from .events import AgentEvent
@@ -133,7 +132,7 @@ class RunOutcome:
     usage: Usage
 
 
-class AgentStream:
+class AgentStream(OpenEvents[AgentEvent]):
     """The events of a run in this process.
 
     Used as `async with`; leaving the block ends the run and cancels its tools. A reader that gives
@@ -155,20 +154,6 @@ class AgentStream:
         self._runtime = LocalRuntime(context.tool_context())
         self._text = PublishedText()
         self._events = Buffer(self._yielded, size=buffer)
-
-    async def __aenter__(self) -> "AgentStream":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __aiter__(self) -> "AgentStream":
-        return self
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event."""

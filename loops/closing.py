@@ -1,8 +1,38 @@
 """Close iterators that can be closed; most asynchronous iterators are not obliged to."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import cast
+from types import TracebackType
+from typing import Generic, Self, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class OpenEvents(ABC, Generic[T]):
+    """Events that are read in an `async with`; leaving the block closes them."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> T:
+        """Return the next event."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Leave what is still to come; no-op after the end."""
 
 
 async def close(iterator: object) -> None:

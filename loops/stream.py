@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypedDict, Unpack, overload
 
-from .closing import close
+from .closing import OpenEvents, close
 from .context import Context
 from .events import ModelEvent, ToolEnd
 from .fold import Fold
@@ -19,7 +18,7 @@ from .runtime import OpenTurn
 from .tools import Tool
 
 
-class Stream:
+class Stream(OpenEvents[ModelEvent]):
     """The events of one reply; nothing is asked before the first of them is.
 
     Used as `async with`. Leaving the block early makes what was seen of the reply the turn; so
@@ -39,20 +38,6 @@ class Stream:
         self._seat = Seat()
         self._closing = asyncio.Lock()
         self._is_over = False
-
-    async def __aenter__(self) -> "Stream":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    def __aiter__(self) -> "Stream":
-        return self
 
     async def __anext__(self) -> ModelEvent:
         """Return the next event, which carries the message up to it."""

@@ -1,6 +1,7 @@
 """Slots: who computes holds one, who waits has given it back."""
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
@@ -76,57 +77,59 @@ async def _turn(slots: Slots, slot: Slot, name: str, order: list[str]) -> None:
     order.append(name)
 
 
-async def test_a_cancelled_wait_gets_a_slot_at_once_to_clean_up():
-    slots = Slots(1)
+@dataclass
+class Waiting:
+    """The one slot of two jobs: the first waits until it may go on, so the other computes."""
+
+    slots: Slots
+    waiting: Slot
+    other: Slot
+    go_on: asyncio.Event
+    owner: Owner
+    task: asyncio.Task[None]
+
+
+@pytest.fixture
+async def waits() -> Waiting:
+    slots, go_on, owner = Slots(1), asyncio.Event(), Owner()
     waiting = slots.take()
-    owner = Owner()
-    task = owner.start(_wait(waiting, asyncio.Event()), name="waits")
-    await asyncio.sleep(0)
-    other = slots.take()
-
-    task.cancel()
-    await owner.join()
-
-    assert (waiting.is_held, slots.free) == (True, -1)
-    slots.leave(waiting)
-    slots.leave(other)
-    assert (slots.free, slots.present) == (1, 0)
-
-
-async def test_a_job_cancelled_while_it_asks_to_go_on_holds_nothing():
-    slots = Slots(1)
-    waiting, go_on = slots.take(), asyncio.Event()
-    owner = Owner()
     task = owner.start(_wait(waiting, go_on), name="waits")
     await asyncio.sleep(0)
-    other = slots.take()
-    go_on.set()
+    return Waiting(slots, waiting, slots.take(), go_on, owner, task)
+
+
+async def test_a_cancelled_wait_gets_a_slot_at_once_to_clean_up(waits: Waiting):
+    waits.task.cancel()
+    await waits.owner.join()
+
+    assert (waits.waiting.is_held, waits.slots.free) == (True, -1)
+    waits.slots.leave(waits.waiting)
+    waits.slots.leave(waits.other)
+    assert (waits.slots.free, waits.slots.present) == (1, 0)
+
+
+async def test_a_job_cancelled_while_it_asks_to_go_on_holds_nothing(waits: Waiting):
+    waits.go_on.set()
     await asyncio.sleep(0)
 
-    task.cancel()
-    await owner.join()
-    slots.leave(waiting)
-    slots.leave(other)
+    waits.task.cancel()
+    await waits.owner.join()
+    waits.slots.leave(waits.waiting)
+    waits.slots.leave(waits.other)
 
-    assert (slots.free, slots.present) == (1, 0)
+    assert (waits.slots.free, waits.slots.present) == (1, 0)
 
 
-async def test_a_slot_that_is_given_in_the_tick_of_a_cancellation_is_not_lost():
-    slots = Slots(1)
-    waiting, go_on = slots.take(), asyncio.Event()
-    owner = Owner()
-    task = owner.start(_wait(waiting, go_on), name="waits")
-    await asyncio.sleep(0)
-    other = slots.take()
-    go_on.set()
+async def test_a_slot_that_is_given_in_the_tick_of_a_cancellation_is_not_lost(waits: Waiting):
+    waits.go_on.set()
     await asyncio.sleep(0)
 
-    slots.leave(other)
-    task.cancel()
-    await owner.join()
-    slots.leave(waiting)
+    waits.slots.leave(waits.other)
+    waits.task.cancel()
+    await waits.owner.join()
+    waits.slots.leave(waits.waiting)
 
-    assert (slots.free, slots.present) == (1, 0)
+    assert (waits.slots.free, waits.slots.present) == (1, 0)
 
 
 async def test_the_longest_wait_is_asked_to_park_when_too_many_wait():
