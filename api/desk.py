@@ -25,7 +25,7 @@ from .streams import EventStream, Feed, Form, Pace, Traffic
 
 T = TypeVar("T")
 
-PROMPTLY = timedelta(milliseconds=1500)
+PROMPTLY = timedelta(seconds=1)
 """How long a request waits for an answer of the stores."""
 
 

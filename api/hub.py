@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 SWEEP = timedelta(seconds=1)
 """How often all channels are compared with their logs."""
 
-JOIN = timedelta(milliseconds=1500)
+JOIN = timedelta(seconds=1)
 """How long a new follower waits for Redis before it is turned away."""
 
 

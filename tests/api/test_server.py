@@ -1,5 +1,6 @@
 """The server as a whole: it starts, it stops in time whoever reads, it refuses strangers."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -152,6 +153,20 @@ def test_a_connection_whose_reader_vanished_does_not_stay_for_ever() -> None:
                 limit = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
 
     assert 0 < limit <= 60_000
+
+
+async def test_small_answers_and_events_go_out_at_once() -> None:
+    accepted: asyncio.Queue[int] = asyncio.Queue()
+
+    async def read_option(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        accepted.put_nowait(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with listen("127.0.0.1", 0) as listener:
+        async with await asyncio.start_server(read_option, sock=listener):
+            with socket.create_connection(listener.getsockname()):
+                assert await accepted.get()
 
 
 def test_an_address_that_is_taken_is_an_error() -> None:
