@@ -18,7 +18,7 @@ from worker.resources import open_resources
 
 from .agents import ESSAY
 from .deployment import TENANT, Deployment
-from .following import checked, followed
+from .following import events_of
 from .measuring import arguments, keep, machine, medians, run, show
 from .probe import Probe, open_server
 from .processes import BenchError, Processes
@@ -33,7 +33,7 @@ async def write(deployment: Deployment) -> tuple[str, str, int]:
     async with open_resources(deployment.read_settings()) as resources:
         message = {"role": "user", "content": "write an essay"}
         made = await resources.runs.create(TENANT, NewRun("essay", [message]))
-        events = checked(await followed(resources, TENANT, made.run_id))
+        events = await events_of(resources, TENANT, made.run_id)
         told = [event.data["text"] for event in events if event.type == "text.delta"]
         finished = sum(event.type == "tool.finished" for event in events)
         if finished != CALLS or sum(map(len, told)) < 4 * FEWEST_TOKENS:

@@ -3,8 +3,8 @@
 The work is a run of three turns that call ten tools each, side by side, and a last word, by a model
 that answers at once: all time is the system's.
 
-* overhead: one run at a time on one worker for runs and one for tools, from the request to the last
-  event, less the same loop in one process.
+* overhead: one run at a time on one worker for runs and one for tools, from its acceptance to its
+  end, less the same loop in one process.
 * concurrent: many of them at once.
 * scaling: runs whose model takes its time, on 1, 2 and 4 run workers with few slots each.
 * beside: the same work over HTTP, ours and LangGraph's development server.
@@ -23,7 +23,7 @@ from worker.resources import Resources, open_resources
 
 from .agents import app
 from .deployment import TENANT, Deployment
-from .following import checked, followed
+from .following import finished
 from .measuring import arguments, keep, machine, medians, run, show, spread
 from .probe import Probe, open_server
 from .processes import Processes
@@ -38,11 +38,12 @@ WAVES = 8
 
 
 async def one(resources: Resources, agent: str, text: str) -> tuple[float, float]:
-    """Start a run and return when its request began and its last event came."""
-    began = time.perf_counter()
+    """Start a run and return when it was accepted and when it ended, by the server's clock."""
     made = await resources.runs.create(TENANT, NewRun(agent, [{"role": "user", "content": text}]))
-    checked(await followed(resources, TENANT, made.run_id))
-    return began, time.perf_counter()
+    record = await finished(resources, TENANT, made.run_id)
+    if record.finished_at is None:
+        raise SystemExit(f"run {made.run_id} ended at no time")
+    return record.created_at.timestamp(), record.finished_at.timestamp()
 
 
 async def in_process(count: int) -> list[float]:
@@ -75,11 +76,11 @@ async def at_once(
 ) -> tuple[float, list[float]]:
     """Start many runs at once; return the seconds for all, and for each."""
     async with open_resources(deployment.read_settings()) as resources:
-        began = time.perf_counter()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(resources, agent, text)) for _ in range(count)]
-        took = time.perf_counter() - began
-    return took, [end - start for start, end in (task.result() for task in tasks)]
+    spans = [task.result() for task in tasks]
+    took = max(end for _, end in spans) - min(start for start, _ in spans)
+    return took, [end - start for start, end in spans]
 
 
 async def concurrent(deployment: Deployment, count: int) -> dict[str, Any]:

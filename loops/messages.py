@@ -1,7 +1,7 @@
 """Messages, the calls and results in them, and what a reply has cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import orjson
@@ -41,7 +41,7 @@ class ToolCall:
 
     def encode(self) -> bytes:
         """Return the call as JSON."""
-        return orjson.dumps(jsonable(asdict(self)))
+        return orjson.dumps(jsonable(self))
 
     @classmethod
     def decode(cls, encoded: bytes | str) -> "ToolCall":
@@ -87,7 +87,7 @@ class ToolResult:
 
     def encode(self) -> bytes:
         """Return the result as JSON."""
-        return orjson.dumps(asdict(self))
+        return orjson.dumps(self)
 
     @classmethod
     def decode(cls, encoded: bytes | str) -> "ToolResult":

@@ -93,7 +93,7 @@ class QueueWorker(Worker):
         self._hand = self._make_hand()
         self._renewal = self._make_renewal(call or _thread_caller(link))
         self._claimer = self._make_claimer()
-        self._hand.slots.on_free = self._claimer.soon
+        self._hand.slots.on_free = self._claimer.make_use
         self._draining = Draining(self._hand, self._claimer, self.lifecycle)
 
     def stop(self) -> None:

@@ -56,6 +56,8 @@ class Claimer:
     _again: bool = False
     _turn: int = 0
     _pause: float = 0.0
+    _is_dozing: bool = False
+    """Whether all queues were found without a job, and a wake token will tell of the next."""
     _asked: tuple[QueueKeys, ...] = ()
     _next_in: timedelta | None = None
     _hungry: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,6 +67,11 @@ class Claimer:
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._ask_now)
+
+    def make_use(self) -> None:
+        """Ask for a job for a slot that became free, unless one would wake us: none is due then."""
+        if not self._is_dozing:
+            self.soon()
 
     def ask(self) -> None:
         """Ask for as many jobs as there is room for."""
@@ -93,6 +100,7 @@ class Claimer:
             self._hungry.clear()
             if not self.is_stopped:
                 await self._sleep()
+            self._is_dozing = False
             self.ask()
 
     def _ask_now(self) -> None:
@@ -141,6 +149,7 @@ class Claimer:
             self.soon()
         else:
             self._pause = SHARE_PAUSE if claimed.left else 0.0
+            self._is_dozing = not claimed.left and len(self._asked) == len(self.queues)
             self._next_in = claimed.next_in
             self._hungry.set()
 
@@ -149,6 +158,7 @@ class Claimer:
             logger.warning("! no jobs can be claimed: %s", reply.exception())
         self.standing.failed()
         self._pause = AWAY_PAUSE
+        self._is_dozing = False
         self._hungry.set()
 
     async def _sleep(self) -> None:

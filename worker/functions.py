@@ -68,19 +68,30 @@ def job_function(
     return JobFunction(**vars(plain), settles_itself=settles_itself)
 
 
+SHAPES = 1024
+"""How many shapes of calls are remembered: a stranger's payloads must not fill the memory."""
+
+
 class Signatures:
     """Tells whether a job's arguments fit its function, without calling it."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, inspect.Signature] = {}
+        self._known: dict[tuple[Any, int, frozenset[str]], bool] = {}
 
     def fit(self, coroutine: Any, arguments: Sequence[JSON], named: dict[str, JSON]) -> bool:
         """Say whether the coroutine function can be called with `ctx` and these."""
-        signature = self._known.get(coroutine)
-        if signature is None:
-            signature = self._known[coroutine] = inspect.signature(coroutine)
-        try:
-            signature.bind(None, *arguments, **named)
-        except TypeError:
-            return False
-        return True
+        shape = coroutine, len(arguments), frozenset(named)
+        fits = self._known.get(shape)
+        if fits is None:
+            fits = _fits(coroutine, arguments, named)
+            if len(self._known) < SHAPES:
+                self._known[shape] = fits
+        return fits
+
+
+def _fits(coroutine: Any, arguments: Sequence[JSON], named: dict[str, JSON]) -> bool:
+    try:
+        inspect.signature(coroutine).bind(None, *arguments, **named)
+    except TypeError:
+        return False
+    return True

@@ -86,7 +86,7 @@ class ToolJob:
         self._grace = grace.total_seconds()
         self._owner = Owner()
         self._feed = ProgressFeed(key, self._append_progress, self._owner)
-        self._is_cancelled = asyncio.Event()
+        self._cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._result: ToolResult | None = None
         self._finishing: asyncio.Task[None] | None = None
 
@@ -126,7 +126,7 @@ class ToolJob:
         stop = self._claim.stop
         if self._result is not None:
             return "done", self._result
-        if self._is_cancelled.is_set() or stop is Stop.ABORTED:
+        if self._cancelled.done() or stop is Stop.ABORTED:
             return "cancelled", self._failure(started, CANCELLED)
         if stop in {Stop.DRAINED, Stop.SHUT} and not self._may_run_again(started):
             return "lost", self._failure(started, DRAINED)
@@ -134,8 +134,8 @@ class ToolJob:
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
         del key, value
-        if kind == "cancel":
-            self._is_cancelled.set()
+        if kind == "cancel" and not self._cancelled.done():
+            self._cancelled.set_result(None)
 
     async def _start(self) -> StartedCall | None:
         claim = self._claim
@@ -162,7 +162,7 @@ class ToolJob:
             return None
         call = ToolCall.decode(reply[1])
         agent, session_id, run_id = (part.decode() for part in reply[3:])
-        logger.info("⇢ tool %s of %s %s", call.name, run_id, self._key)
+        logger.debug("⇢ tool %s of %s %s", call.name, run_id, self._key)
         return StartedCall(call, reply[2], agent, session_id, run_id)
 
     async def _until_over(self, started: StartedCall) -> None:
@@ -179,28 +179,31 @@ class ToolJob:
         self._claim.renew_until = monotonic() + seconds + WRITING
         context = self._context_of(started)
         work = self._owner.start(self._perform(tool, context), name=f"tool {tool.name}")
-        cancelled = self._owner.start(self._wait_for_cancel(), name="tool cancel")
         try:
             await asyncio.wait(
-                {work, cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                {work, self._cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            if not work.done():
+            if self._result is None and not work.done():
                 context.cancelled.set()
                 work.cancel()
+        if self._result is not None:
+            return
         if work.cancelled():
             self._result = self._failure(started, f"ToolFailed: {tool.name!r} cancelled itself")
         elif work.done():
             work.result()
-        elif not cancelled.done():
+        elif not self._cancelled.done():
             text = f"ToolTimedOut: {tool.name!r} took longer than {limit}, and did not end then"
             self._result = self._failure(started, text)
 
     async def _perform(self, tool: Tool, context: ToolContext) -> None:
         timeout = self._settings.tool_timeout
         result = await perform(tool, context.call.arguments, context, timeout=timeout)
-        # Noted here, so that no stop can come between.
-        self._result = result
+        if self._finishing is None:
+            # Noted here, so that no stop can come between; and recorded by the same task.
+            self._result, self._finishing = result, asyncio.current_task()
+            await self._finish("done", result)
 
     def _context_of(self, started: StartedCall) -> ToolContext:
         return ToolContext(
@@ -210,9 +213,6 @@ class ToolJob:
             attempt=started.attempt,
             sink=self._feed,
         )
-
-    async def _wait_for_cancel(self) -> None:
-        await self._is_cancelled.wait()
 
     def _tool(self, started: StartedCall) -> Tool | None:
         """Return the tool, if the run's agent offers it here and now."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from bench.following import checked, followed
+from bench.following import events_of
 from worker.arq_worker import QueueWorker
 from worker.event_loop import run
 from worker.functions import Work, job_function
@@ -59,7 +59,7 @@ class Loopmill:
         asked = {"count": count, "width": width, "gap": client.GAP}
         message = {"role": "user", "content": orjson.dumps(asked).decode()}
         made = await self.resources.runs.create(TENANT, NewRun("caller", [message]))
-        events = checked(await followed(self.resources, TENANT, made.run_id))
+        events = await events_of(self.resources, TENANT, made.run_id)
         took = next(event for event in events if event.type == "custom.took")
         return {"ms": took.data["value"]["ms"]}
 
