@@ -17,23 +17,27 @@ class Signal:
     """A call to whoever is waiting at this moment; it is not kept for those who come later."""
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.Future[None], None] = {}
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def wait(self) -> None:
         """Wait for the next call."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[future] = None
+        self._waiting.append(future)
         try:
             await future
-        finally:
-            self._waiting.pop(future, None)
+        except asyncio.CancelledError:
+            if future in self._waiting:
+                self._waiting.remove(future)
+            raise
 
     def call(self) -> None:
         """Wake up all who are waiting."""
-        for future in self._waiting:
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
             if not future.done():
                 future.set_result(None)
-        self._waiting.clear()
 
 
 class Owner:

@@ -41,6 +41,7 @@ async def merge(*sources: AsyncIterable[T]) -> AsyncGenerator[T]:
 class _Source(Generic[T]):
     def __init__(self, iterable: AsyncIterable[T]) -> None:
         self.iterable = iterable
+        self.is_iterator = isinstance(iterable, AsyncIterator)
         self.gate = Signal()
         self.is_running = False
         self.given = 0
@@ -76,6 +77,8 @@ class _Table(Generic[T]):
         self._owner = Owner()
         self._given = 0
         self._is_begun = False
+        self._has_ended = False
+        """Whether a source has ended since it was last looked which of them to begin again."""
 
     async def next(self) -> _Arrived[T] | None:
         """Return what arrives next, or None when nothing can arrive any more."""
@@ -84,8 +87,9 @@ class _Table(Generic[T]):
             for source in self._sources:
                 self._begin(source)
         while not self._arrived:
-            self._begin_again()
-            if not any(source.is_running for source in self._sources):
+            if self._has_ended:
+                self._begin_again()
+            if not self._is_running():
                 return None
             await self._arrival.wait()
         arrived = self._arrived.popleft()
@@ -100,14 +104,20 @@ class _Table(Generic[T]):
         self._begin_again()
         source.gate.call()
 
+    def _is_running(self) -> bool:
+        return any([source.is_running for source in self._sources])
+
     async def close(self) -> None:
         """End all tasks; each closes its own source."""
         await self._owner.close()
 
     def _begin_again(self) -> None:
+        self._has_ended = False
         for source in self._sources:
+            if source.is_running or source.is_iterator:
+                continue
             others = self._given - source.given
-            if source.is_running or others == source.seen or _is_iterator(source.iterable):
+            if others == source.seen:
                 continue
             source.seen = others
             if not source.is_idle:
@@ -135,10 +145,7 @@ class _Table(Generic[T]):
 
     def _ended(self, source: _Source[T], task: asyncio.Task[None]) -> None:
         source.is_running = False
+        self._has_ended = True
         if not task.cancelled() and (error := task.exception()) is not None:
             self._arrived.append(error)
         self._arrival.call()
-
-
-def _is_iterator(iterable: AsyncIterable[Any]) -> bool:
-    return isinstance(iterable, AsyncIterator)

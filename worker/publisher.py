@@ -42,8 +42,9 @@ class Publisher:
         self._base = base
         self._slots = 0
         self._context: Context | None = None
-        self._flush_due: asyncio.TimerHandle | None = None
-        self._flush_at = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._flush_due: asyncio.Handle | None = None
+        self._is_due_now = False
         self._flushed = -WINDOW
         self._unanswered = 0
         self._room = asyncio.Event()
@@ -105,20 +106,28 @@ class Publisher:
         if with_messages and self._context is not None:
             added = self._context.messages[self._base + self._slots :]
         slot, self._slots = self._slots, self._slots + len(added)
-        self._cancel_flush()
-        self._flushed = asyncio.get_running_loop().time()
+        self._flushed = self._loop.time()
         return self._outbox.take(slot, [encode_message(as_message(message)) for message in added])
 
     def _flush_soon(self) -> None:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        at = now if self._outbox.size > FLUSH_SIZE else max(now, self._flushed + WINDOW)
+        is_now = (
+            self._outbox.size > FLUSH_SIZE or self._loop.time() >= self._flushed + WINDOW
+        )
         if self._flush_due is not None:
-            if self._flush_at <= at:
+            if self._is_due_now or not is_now:
                 return
             self._flush_due.cancel()
-        self._flush_at = at
-        self._flush_due = loop.call_at(at, self._flush)
+        self._is_due_now = is_now
+        if is_now:
+            self._flush_due = self._loop.call_soon(self._flush)
+        else:
+            self._flush_due = self._loop.call_at(self._flushed + WINDOW, self._flush_late)
+
+    def _flush_late(self) -> None:
+        self._flush_due = None
+        if not self._outbox.is_empty:
+            # A script that took all may have been sent since: then this waits again.
+            self._flush_soon()
 
     def _flush(self) -> None:
         self._cancel_flush()
