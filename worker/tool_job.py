@@ -86,7 +86,8 @@ class ToolJob:
         self._grace = grace.total_seconds()
         self._owner = Owner()
         self._feed = ProgressFeed(key, self._append_progress, self._owner)
-        self._cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_cancelled = False
+        self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._result: ToolResult | None = None
         self._finishing: asyncio.Task[None] | None = None
 
@@ -126,7 +127,7 @@ class ToolJob:
         stop = self._claim.stop
         if self._result is not None:
             return "done", self._result
-        if self._cancelled.done() or stop is Stop.ABORTED:
+        if self._is_cancelled or stop is Stop.ABORTED:
             return "cancelled", self._failure(started, CANCELLED)
         if stop in {Stop.DRAINED, Stop.SHUT} and not self._may_run_again(started):
             return "lost", self._failure(started, DRAINED)
@@ -134,8 +135,14 @@ class ToolJob:
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
         del key, value
-        if kind == "cancel" and not self._cancelled.done():
-            self._cancelled.set_result(None)
+        if kind == "cancel":
+            self._is_cancelled = True
+            self._move()
+
+    def _move(self, _: object = None) -> None:
+        """Let who waits for the tool look what has become of it."""
+        if not self._moved.done():
+            self._moved.set_result(None)
 
     async def _start(self) -> StartedCall | None:
         claim = self._claim
@@ -179,11 +186,12 @@ class ToolJob:
         self._claim.renew_until = monotonic() + seconds + WRITING
         context = self._context_of(started)
         work = self._owner.start(self._perform(tool, context), name=f"tool {tool.name}")
+        work.add_done_callback(self._move)
+        timer = asyncio.get_running_loop().call_later(seconds, self._move)
         try:
-            await asyncio.wait(
-                {work, self._cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            await self._moved
         finally:
+            timer.cancel()
             if self._result is None and not work.done():
                 context.cancelled.set()
                 work.cancel()
@@ -193,7 +201,7 @@ class ToolJob:
             self._result = self._failure(started, f"ToolFailed: {tool.name!r} cancelled itself")
         elif work.done():
             work.result()
-        elif not self._cancelled.done():
+        elif not self._is_cancelled:
             text = f"ToolTimedOut: {tool.name!r} took longer than {limit}, and did not end then"
             self._result = self._failure(started, text)
 

@@ -69,7 +69,7 @@ if after then
   count = 2
 end
 append(record, count, said .. ']', now)
-expire_live(record, now)
+expire_live(record, now, { ':yields' })
 local start = tonumber(redis.call('HGET', record, 'session_start'))
 return {
   1, epoch, redis.call('HGETALL', record), redis.call('HGETALL', record .. ':journal'),

@@ -41,7 +41,7 @@ redis.call('HSET', record, 'status', 'queued', 'created', stamp, 'attempt', 0, '
   'start_by', string.format('%d', now + tonumber(named.patience)), unpack(fields))
 redis.call('SET', record .. ':input', ARGV[11])
 append(record, 1, ARGV[7], now)
-expire_live(record, now)
+expire_live(record, now, PARTS)
 if seen ~= '' then redis.call('SET', seen, ARGV[5] .. ' ' .. run_id, 'PX', ARGV[6]) end
 redis.call('ZADD', KEYS[4], stamp, run_id)
 redis.call('ZADD', KEYS[5], stamp, session_id)

@@ -10,5 +10,5 @@ local code, about, at = flush(record, ARGV, now, 0, '')
 if code ~= DONE then return { code, about } end
 redis.call('HINCRBY', record, 'failed:' .. ARGV[at], 1)
 redis.call('HINCRBY', record, 'epoch', 1)
-expire_live(record, now)
+expire_live(record, now, FLUSHED)
 return { code, about }

@@ -18,5 +18,5 @@ if not status or TERMINAL[status] or (state ~= 'started' and state ~= 'queued') 
 redis.call('HSET', calls, key .. '|state', ARGV[5], key .. '|result', ARGV[6])
 if ARGV[7] ~= '' then append(record, 1, ARGV[7], now) end
 answer(record, now, 'call', key, ARGV[6])
-expire_live(record, now)
+expire_live(record, now, {})
 return 1

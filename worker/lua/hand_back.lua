@@ -14,5 +14,5 @@ redis.call('HDEL', record, 'owner', 'owner_channel')
 unclaim(run[1], run[2])
 -- Its first due time, so that it goes before what came later.
 enqueue(run[1], run[2], run[3], tonumber(run[4]), now)
-expire_live(record, now)
+expire_live(record, now, FLUSHED)
 return { code, about }

@@ -9,7 +9,7 @@ local code, about, at = flush(record, ARGV, now, 0, '')
 -- A refusal whose reply was lost is told again.
 if code == REPEATED and fenced(record, ARGV[1]) then return { GO_ON, 0 } end
 if code ~= DONE then return { code, about } end
-expire_live(record, now)
+expire_live(record, now, FLUSHED)
 local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel')
 local awaited = take(ARGV, at + 2)
 if run[3] or #awaited == 0 then return { GO_ON, 0 } end

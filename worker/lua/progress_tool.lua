@@ -15,5 +15,5 @@ if redis.call('HGET', calls, key .. '|told') == entry then return 1 end
 local now = clock()
 redis.call('HSET', calls, key .. '|told', entry)
 append(record, tonumber(ARGV[6]), ARGV[7], now)
-expire_live(record, now)
+expire_live(record, now, {})
 return 1

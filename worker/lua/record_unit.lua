@@ -12,5 +12,5 @@ redis.call('HSET', record .. ':journal', key, ARGV[at + 1])
 redis.call('HDEL', record .. ':journal', 'part:' .. key)
 redis.call('HDEL', record, 'open:' .. key, 'failed:' .. key)
 redis.call('HSET', record, 'poison', 0)
-expire_live(record, now)
+expire_live(record, now, { ':journal', unpack(FLUSHED) })
 return { code, about }

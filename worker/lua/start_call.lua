@@ -16,13 +16,15 @@ if code ~= DONE and code ~= REPEATED then return { code, about, '', false } end
 if code == REPEATED and not fenced(record, ARGV[1]) then
   return { code, about, state or '', redis.call('HGET', calls, key .. '|result') }
 end
-if turn ~= '' and redis.call('HEXISTS', journal, turn) == 0 then
-  local length = string.match(redis.call('HGET', journal, 'part:' .. turn) or '0 ', '^(%d+) ')
-  if tonumber(length) < tonumber(ARGV[last - 8]) then
+if turn ~= '' then
+  local known = redis.call('HMGET', journal, turn, 'part:' .. turn)
+  local length = string.match(known[2] or '0 ', '^(%d+) ')
+  if not known[1] and tonumber(length) < tonumber(ARGV[last - 8]) then
     redis.call('HSET', journal, 'part:' .. turn, ARGV[last - 8] .. ' ' .. ARGV[last - 9])
   end
 end
-if not state then
+local before = state
+if not before then
   state = 'queued'
   redis.call('HSET', calls, key .. '|state', state, key .. '|queue', ARGV[last - 7], key .. '|job', ARGV[last - 6],
     key .. '|call', ARGV[last - 4], key .. '|again', ARGV[last - 3], key .. '|attempts', 0)
@@ -30,5 +32,5 @@ if not state then
   enqueue(ARGV[last - 7], ARGV[last - 6], ARGV[last - 5], now, now)
   redis.call('SADD', ARGV[last], ARGV[last - 1])
 end
-expire_live(record, now)
-return { code, about, state, redis.call('HGET', calls, key .. '|result') }
+expire_live(record, now, { ':journal', ':calls', unpack(FLUSHED) })
+return { code, about, state, before and redis.call('HGET', calls, key .. '|result') }

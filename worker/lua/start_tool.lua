@@ -10,15 +10,15 @@ local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
 redis.call('DEL', queue .. ':unknown:' .. job)
 local now, calls = clock(), record .. ':calls'
-local status = redis.call('HGET', record, 'status')
-local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call', key .. '|job')
-if not status or TERMINAL[status] or (call[1] ~= 'queued' and call[1] ~= 'started')
+local run = redis.call('HMGET', record, 'agent', 'session', 'id', 'status')
+local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call', key .. '|job', key .. '|token')
+if not run[4] or TERMINAL[run[4]] or (call[1] ~= 'queued' and call[1] ~= 'started')
   or call[4] ~= job then
   release(queue, job)
   return { -1 }
 end
 -- The same claim asks again: the reply to its first asking was lost.
-local is_repeat = redis.call('HGET', calls, key .. '|token') == ARGV[3]
+local is_repeat = call[5] == ARGV[3]
 local lost, poison = call[1] == 'started' and call[2] ~= '1' and not is_repeat, tonumber(ARGV[8]) >= tonumber(ARGV[9])
 if lost or poison then
   local result = lost and ARGV[10] or ARGV[11]
@@ -26,15 +26,14 @@ if lost or poison then
   if lost then append(record, 1, '[{"type":"tool.lost","data":{"call":"' .. key .. '"}}]', now) end
   release(queue, job)
   answer(record, now, 'call', key, result)
-  expire_live(record, now)
+  expire_live(record, now, {})
   return { lost and -2 or -3 }
 end
-local run = redis.call('HMGET', record, 'agent', 'session', 'id')
 local attempt = redis.call('HINCRBY', calls, key .. '|attempts', is_repeat and 0 or 1)
 if is_repeat then return { 1, call[3], attempt, run[1], run[2], run[3] } end
 redis.call('HSET', calls, key .. '|state', 'started', key .. '|worker', ARGV[5], key .. '|channel', ARGV[6],
   key .. '|token', ARGV[3])
 append(record, 1, '[{"type":"tool.started","data":{"call":"' .. key .. '","worker":"' .. ARGV[5] .. '","pid":' .. ARGV[7]
   .. ',"attempt":' .. string.format('%d', attempt) .. '}}]', now)
-expire_live(record, now)
+expire_live(record, now, {})
 return { 1, call[3], attempt, run[1], run[2], run[3] }

@@ -9,5 +9,5 @@ redis.call('SET', record .. ':snapshot', ARGV[3])
 redis.call('XTRIM', record .. ':log', 'MINID', string.format('%d-1', tonumber(ARGV[2])))
 redis.call('HINCRBY', record, 'log_bytes', -tonumber(ARGV[4]))
 redis.call('HSET', record, 'cut', ARGV[2])
-expire_live(record, clock())
+expire_live(record, clock(), { ':snapshot' })
 return 1

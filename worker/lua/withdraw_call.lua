@@ -12,5 +12,5 @@ if call[2] then return { DONE, call[2] } end
 if call[1] ~= 'queued' then return { GO_ON, false } end
 redis.call('HSET', calls, key .. '|state', 'cancelled', key .. '|result', ARGV[3])
 release(call[3], call[4])
-expire_live(record, clock())
+expire_live(record, clock(), {})
 return { DONE, ARGV[3] }

@@ -7,21 +7,23 @@
 -- A pass numbers its scripts 1, 2, 3 …: one whose reply was lost is sent again and is not done twice,
 -- and none is done before the one ahead of it.
 
+-- The parts of a run that `flush` may make.
+local FLUSHED = { ':yields', ':handed' }
 local LEFT, DONE, DIVERGED, GO_ON, GAP, REPEATED = 0, 1, 2, 3, 4, 5
 
 local function fenced(record, epoch)
-  local now = redis.call('HMGET', record, 'epoch', 'status')
-  return now[1] == epoch and now[2] == 'running'
+  local run = redis.call('HMGET', record, 'epoch', 'status')
+  return run[1] == epoch and run[2] == 'running'
 end
 
 -- Returns nil when the script may go on.
 local function refusal(record, epoch, number)
-  local sent = redis.call('HGET', record, 'sent')
-  if not sent then return LEFT end
-  local sent_epoch, sent_number = string.match(sent, '^(%d+)%.(%d+)$')
+  local run = redis.call('HMGET', record, 'sent', 'epoch', 'status')
+  if not run[1] then return LEFT end
+  local sent_epoch, sent_number = string.match(run[1], '^(%d+)%.(%d+)$')
   if sent_epoch ~= epoch then return LEFT end
   if tonumber(number) <= tonumber(sent_number) then return REPEATED end
-  if not fenced(record, epoch) then return LEFT end
+  if run[2] ~= epoch or run[3] ~= 'running' then return LEFT end
   if tonumber(number) > tonumber(sent_number) + 1 then return GAP end
   return nil
 end

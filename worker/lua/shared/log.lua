@@ -3,19 +3,25 @@
 
 local PUBLISH_LIMIT = 65536
 local TERMINAL = { completed = true, failed = true, cancelled = true, expired = true }
+local EXPIRY_MOVES = 1000
 local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot' }
 
 -- All keys of a run end at the same instant.
-local function expire(record, at)
-  for _, part in ipairs(PARTS) do
+local function expire(record, parts, at)
+  for _, part in ipairs(parts) do
     redis.call('PEXPIREAT', record .. part, string.format('%d', at))
   end
 end
 
--- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish.
-local function expire_live(record, now)
-  local times = redis.call('HMGET', record, 'timeout', 'retention', 'patience')
-  expire(record, now + tonumber(times[1]) + tonumber(times[2]) + tonumber(times[3]))
+-- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish. Their
+-- end moves on once a second; until then only the parts that the script may have made get it.
+local function expire_live(record, now, made)
+  local run = redis.call('HMGET', record, 'timeout', 'retention', 'patience', 'expires')
+  local at = now + tonumber(run[1]) + tonumber(run[2]) + tonumber(run[3])
+  local stands = tonumber(run[4] or 0)
+  if at - stands < EXPIRY_MOVES then return expire(record, made, stands) end
+  redis.call('HSET', record, 'expires', string.format('%d', at))
+  expire(record, PARTS, at)
 end
 
 -- A session's keys end together, some time after its last use.

@@ -11,9 +11,9 @@ end
 
 -- A wake token names no job; the list is capped, since sleepers need no more tokens than there are.
 local function wake(queue)
-  redis.call('LPUSH', queue .. ':wake', '1')
-  redis.call('LTRIM', queue .. ':wake', 0, WAKE_LIMIT - 1)
-  redis.call('PEXPIRE', queue .. ':wake', 60000)
+  local tokens = redis.call('LPUSH', queue .. ':wake', '1')
+  if tokens == 1 then redis.call('PEXPIRE', queue .. ':wake', 60000) end
+  if tokens > WAKE_LIMIT then redis.call('LTRIM', queue .. ':wake', 0, WAKE_LIMIT - 1) end
 end
 
 -- The claim lasts until `ends`. The queue's score and arq's key say the same to arq's tools.
@@ -35,18 +35,17 @@ local function holds(queue, id, token)
   return redis.call('HGET', queue .. ':tokens', id) == token
 end
 
--- The claim is gone, the job stays.
-local function unclaim(queue, id)
+-- The claim is gone, the job stays; further keys go with the claim's.
+local function unclaim(queue, id, ...)
   redis.call('HDEL', queue .. ':tokens', id)
   redis.call('HDEL', queue .. ':lapses', id)
   redis.call('ZREM', queue .. ':claims', id)
-  redis.call('DEL', 'arq:in-progress:' .. id)
+  redis.call('DEL', 'arq:in-progress:' .. id, ...)
 end
 
 -- The job is gone, with its claim.
 local function release(queue, id)
-  unclaim(queue, id)
+  unclaim(queue, id, 'arq:job:' .. id, 'arq:retry:' .. id, queue .. ':unknown:' .. id)
   redis.call('ZREM', queue, id)
   redis.call('ZREM', 'arq:abort', id)
-  redis.call('DEL', 'arq:job:' .. id, 'arq:retry:' .. id, queue .. ':unknown:' .. id)
 end

@@ -88,6 +88,6 @@ local function settle(record, now, status, fields)
   free_session(record, now)
   redis.call('DEL', record .. ':yields', record .. ':handed')
   if status == 'completed' then redis.call('DEL', record .. ':journal') end
-  expire(record, now + tonumber(job[3]))
+  expire(record, PARTS, now + tonumber(job[3]))
   return stopping, cancelled
 end
