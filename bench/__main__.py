@@ -7,7 +7,7 @@ import sys
 
 from .measuring import ROOT
 
-ALL = ("queue", "runs", "streams", "memory")
+ALL = ("queue", "runs", "streams", "memory", "growth")
 
 
 def main() -> int:
