@@ -13,22 +13,23 @@ from .guard import Raised, outcome_of_call
 T = TypeVar("T")
 
 
+GIVEN_UP = 16
+"""How many who wait no longer a signal may remember."""
+
+
 class Signal:
     """A call to whoever is waiting at this moment; it is not kept for those who come later."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def wait(self) -> None:
-        """Wait for the next call."""
+    def wait(self) -> asyncio.Future[None]:
+        """Return what waits for the next call; a future, since each event of a loop waits here."""
+        if len(self._waiting) > GIVEN_UP:
+            self._waiting = [future for future in self._waiting if not future.done()]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future in self._waiting:
-                self._waiting.remove(future)
-            raise
+        return future
 
     def call(self) -> None:
         """Wake up all who are waiting."""

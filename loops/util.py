@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from .closing import close
 from .guard import Raised, outcome_of
@@ -77,6 +77,7 @@ class _Table(Generic[T]):
         self._owner = Owner()
         self._given = 0
         self._is_begun = False
+        self._running = 0
         self._has_ended = False
         """Whether a source has ended since it was last looked which of them to begin again."""
 
@@ -89,7 +90,7 @@ class _Table(Generic[T]):
         while not self._arrived:
             if self._has_ended:
                 self._begin_again()
-            if not self._is_running():
+            if not self._running:
                 return None
             await self._arrival.wait()
         arrived = self._arrived.popleft()
@@ -103,9 +104,6 @@ class _Table(Generic[T]):
         self._given += 1
         self._begin_again()
         source.gate.call()
-
-    def _is_running(self) -> bool:
-        return any([source.is_running for source in self._sources])
 
     async def close(self) -> None:
         """End all tasks; each closes its own source."""
@@ -126,6 +124,7 @@ class _Table(Generic[T]):
     def _begin(self, source: _Source[T]) -> None:
         source.seen = self._given - source.given
         iterator = source.begin()
+        self._running += 1
         task = self._owner.start(self._pump(source, iterator), name="merge")
         task.add_done_callback(partial(self._ended, source))
 
@@ -145,6 +144,7 @@ class _Table(Generic[T]):
 
     def _ended(self, source: _Source[T], task: asyncio.Task[None]) -> None:
         source.is_running = False
+        self._running -= 1
         self._has_ended = True
         if not task.cancelled() and (error := task.exception()) is not None:
             self._arrived.append(error)

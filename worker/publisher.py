@@ -110,9 +110,7 @@ class Publisher:
         return self._outbox.take(slot, [encode_message(as_message(message)) for message in added])
 
     def _flush_soon(self) -> None:
-        is_now = (
-            self._outbox.size > FLUSH_SIZE or self._loop.time() >= self._flushed + WINDOW
-        )
+        is_now = self._outbox.size > FLUSH_SIZE or self._loop.time() >= self._flushed + WINDOW
         if self._flush_due is not None:
             if self._is_due_now or not is_now:
                 return

@@ -95,27 +95,23 @@ async def test_a_thread_that_nobody_waits_for_comes_to_its_end() -> None:
 
 
 async def test_a_signal_reaches_those_who_wait_and_no_later_one() -> None:
-    signal, owner = Signal(), Owner()
-    waiting = [owner.start(signal.wait(), name="waiter") for _ in range(2)]
-    await asyncio.sleep(0)
+    signal = Signal()
+    waiting = [signal.wait() for _ in range(2)]
 
     signal.call()
-    late = owner.start(signal.wait(), name="late")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    late = signal.wait()
 
-    assert all(task.done() for task in waiting)
+    assert all(future.done() for future in waiting)
     assert not late.done()
-    await owner.close()
 
 
 async def test_a_signal_forgets_those_who_stopped_waiting() -> None:
-    signal, owner = Signal(), Owner()
-    for _ in range(3):
-        owner.start(signal.wait(), name="waiter")
-    await asyncio.sleep(0)
-    assert len(signal._waiting) == 3
+    signal = Signal()
+    for _ in range(1000):
+        signal.wait().cancel()
+    kept = signal.wait()
 
-    await owner.close()
-
-    assert len(signal._waiting) == 0
+    assert len(signal._waiting) < 20
+    signal.call()
+    assert kept.done()
+    assert not kept.cancelled()
