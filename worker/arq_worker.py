@@ -201,7 +201,8 @@ class QueueWorker(Worker):
                 await self._link.command("ZREM", workers, self.worker_id)
         except RedisError:
             logger.info("the server is away: it forgets the worker by itself")
-        await self._owner.close()
+        finally:
+            await self._owner.close()
 
     def _make_hand(self) -> Hand:
         return Hand(

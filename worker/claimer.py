@@ -1,7 +1,8 @@
 """When a worker asks for jobs: whenever a slot is free, with at most one claim under way.
 
 A job's end asks in the same flush that tells of the end. A claim that got less than it asked for
-sleeps on the wake lists; one that was held to its share lets other workers go first.
+sleeps on the wake lists; one that was held to its share lets other workers go first. While it
+sleeps on all lists a freed slot need not ask: whatever comes wakes it.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from .keys import Keys, QueueKeys
 from .link import Link
 from .slots import Slots
 from .standing import Standing
-from .wake import sleep_until_woken
+from .wake import LONGEST, sleep_until_woken
 from .wire import Reply
 
 logger = logging.getLogger(__name__)
@@ -56,8 +57,9 @@ class Claimer:
     _again: bool = False
     _turn: int = 0
     _pause: float = 0.0
-    _is_dozing: bool = False
-    """Whether all queues were found without a job, and a wake token will tell of the next."""
+    _dozes_until: float = 0.0
+    """Until when we are told of whatever comes, by `time.monotonic()`: all queues were found
+    without a job, and we sleep on the wake lists of all of them."""
     _asked: tuple[QueueKeys, ...] = ()
     _next_in: timedelta | None = None
     _hungry: asyncio.Event = field(default_factory=asyncio.Event)
@@ -70,7 +72,7 @@ class Claimer:
 
     def make_use(self) -> None:
         """Ask for a job for a slot that became free, unless one would wake us: none is due then."""
-        if not self._is_dozing:
+        if time.monotonic() >= self._dozes_until:
             self.soon()
 
     def ask(self) -> None:
@@ -100,7 +102,6 @@ class Claimer:
             self._hungry.clear()
             if not self.is_stopped:
                 await self._sleep()
-            self._is_dozing = False
             self.ask()
 
     def _ask_now(self) -> None:
@@ -145,11 +146,13 @@ class Claimer:
         is_late = self.standing.is_late(sent)
         claimed = self.asker.read(wishes, reply.result(), self.slots, is_late=is_late)
         self.begin(claimed)
-        if self._again or len(claimed.jobs) >= wishes.free:
+        is_full = len(claimed.jobs) >= wishes.free
+        if is_full or claimed.left:
+            self._dozes_until = 0.0
+        if self._again or is_full:
             self.soon()
         else:
             self._pause = SHARE_PAUSE if claimed.left else 0.0
-            self._is_dozing = not claimed.left and len(self._asked) == len(self.queues)
             self._next_in = claimed.next_in
             self._hungry.set()
 
@@ -158,7 +161,7 @@ class Claimer:
             logger.warning("! no jobs can be claimed: %s", reply.exception())
         self.standing.failed()
         self._pause = AWAY_PAUSE
-        self._is_dozing = False
+        self._dozes_until = 0.0
         self._hungry.set()
 
     async def _sleep(self) -> None:
@@ -166,10 +169,18 @@ class Claimer:
             await asyncio.sleep(self._pause or 1.0)
             return
         try:
-            queue = await sleep_until_woken(self.link.client, self._asked, self._next_in)
-            if queue is not None and not self.slots.open:
+            queue = await self._doze()
+            if queue is not None and (self.is_stopped or not self.slots.open):
                 # Jobs came by another way meanwhile: the token is for somebody who has room.
                 await self.link.run("wake", [queue])
         except RedisError:
             self.standing.failed()
             await asyncio.sleep(AWAY_PAUSE)
+
+    async def _doze(self) -> str | None:
+        if self.slots.open and len(self._asked) == len(self.queues):
+            self._dozes_until = time.monotonic() + LONGEST.total_seconds()
+        try:
+            return await sleep_until_woken(self.link.client, self._asked, self._next_in)
+        finally:
+            self._dozes_until = 0.0

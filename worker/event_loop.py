@@ -30,7 +30,7 @@ def run(main: Coroutine[Any, Any, int]) -> int:
     factory = None if uvloop is None else uvloop.new_event_loop
     # What is loaded by now stays for good: nobody needs to look through it again.
     gc.freeze()
-    gc.set_threshold(ALLOCATIONS)
+    gc.set_threshold(ALLOCATIONS, 5, 5)
     with asyncio.Runner(loop_factory=factory) as runner:
         code = runner.run(main)
         if left := runner.run(_end_stragglers()):

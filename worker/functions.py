@@ -69,23 +69,23 @@ def job_function(
 
 
 SHAPES = 1024
-"""How many shapes of calls are remembered: a stranger's payloads must not fill the memory."""
+"""How many shapes of calls that fit are remembered: a stranger's payloads must not fill memory."""
 
 
 class Signatures:
     """Tells whether a job's arguments fit its function, without calling it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, int, frozenset[str]], bool] = {}
+        self._known: set[tuple[Any, int, frozenset[str]]] = set()
 
     def fit(self, coroutine: Any, arguments: Sequence[JSON], named: dict[str, JSON]) -> bool:
         """Say whether the coroutine function can be called with `ctx` and these."""
         shape = coroutine, len(arguments), frozenset(named)
-        fits = self._known.get(shape)
-        if fits is None:
-            fits = _fits(coroutine, arguments, named)
-            if len(self._known) < SHAPES:
-                self._known[shape] = fits
+        if shape in self._known:
+            return True
+        fits = _fits(coroutine, arguments, named)
+        if fits and len(self._known) < SHAPES:
+            self._known.add(shape)
         return fits
 
 

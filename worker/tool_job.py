@@ -192,7 +192,7 @@ class ToolJob:
             await self._moved
         finally:
             timer.cancel()
-            if self._result is None and not work.done():
+            if not work.done():
                 context.cancelled.set()
                 work.cancel()
         if self._result is not None:
@@ -208,10 +208,8 @@ class ToolJob:
     async def _perform(self, tool: Tool, context: ToolContext) -> None:
         timeout = self._settings.tool_timeout
         result = await perform(tool, context.call.arguments, context, timeout=timeout)
-        if self._finishing is None:
-            # Noted here, so that no stop can come between; and recorded by the same task.
-            self._result, self._finishing = result, asyncio.current_task()
-            await self._finish("done", result)
+        # Noted here, so that no stop can come between; recorded by a task that no tool can reach.
+        self._result = result
 
     def _context_of(self, started: StartedCall) -> ToolContext:
         return ToolContext(

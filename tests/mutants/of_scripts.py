@@ -77,8 +77,8 @@ OF_SCRIPTS = (
     Mutant(
         "a settled run takes more scripts",
         lua("shared/flush"),
-        "return now[1] == epoch and now[2] == 'running'",
-        "return now[1] ~= false",
+        "  if run[2] ~= epoch or run[3] ~= 'running' then return LEFT end\n",
+        "",
         (REFUSALS,),
     ),
     Mutant(
@@ -147,7 +147,7 @@ OF_SCRIPTS = (
     Mutant(
         "a call is started each time that it is asked for",
         lua("start_call"),
-        "if not state then\n",
+        "if not before then\n",
         "if true then\n",
         (PASSES,),
     ),
@@ -210,7 +210,7 @@ OF_SCRIPTS = (
     Mutant(
         "a settled run is kept as long as a live one",
         lua("shared/run"),
-        "  expire(record, now + tonumber(job[3]))\n",
+        "  expire(record, PARTS, now + tonumber(job[3]))\n",
         "",
         (PASSES,),
     ),

@@ -173,6 +173,46 @@ async def test_a_tool_that_cancels_itself_has_failed(link: Link):
     assert ended.results == ["ToolFailed: 'rash' cancelled itself"]
 
 
+async def test_a_tool_that_cancels_itself_as_it_returns_has_its_result(link: Link):
+    @ai.tool
+    async def rash() -> str:
+        """Cancel whoever performs it, and return."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "sent"
+
+    async with claimed(link, rash) as one:
+        assert await one.ended() == "done"
+        ended = await one.mill.ended(one.place)
+
+    assert ended.results == ["sent"]
+
+
+@pytest.mark.parametrize("stop", [Stop.DRAINED, Stop.SHUT])
+async def test_what_a_stopped_tool_answers_to_its_cancellation_is_not_its_result(
+    link: Link, stop: Stop
+):
+    begun = asyncio.Event()
+
+    @ai.tool(idempotent=True)
+    async def polite() -> str:
+        """Say so when it is interrupted."""
+        begun.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            return "interrupted"
+        return "sent"
+
+    async with claimed(link, polite) as one:
+        await begun.wait()
+        one.stop(stop)
+
+        assert await one.ended() == "started"
+        assert not one.claim.released
+
+
 STOPS = [Stop.DRAINED, Stop.SHUT, Stop.ABORTED]
 
 
