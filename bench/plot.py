@@ -10,7 +10,8 @@ from typing import Any
 import matplotlib as mpl
 
 mpl.use("Agg")
-from matplotlib import pyplot  # the backend is chosen first
+from matplotlib import pyplot
+from matplotlib.ticker import NullFormatter  # the backend is chosen first
 
 PANELS = (
     ("no-op jobs per second, one worker process", ("drain", "jobs_per_second"), True),
@@ -35,6 +36,7 @@ def panel(
     values = [known[name] for name in names]
     axes.barh(names, values, color=[OURS if name == "Loopmill" else OTHERS for name in names])
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_title(title, fontsize=10, loc="left")
     axes.margins(x=0.2)
     axes.tick_params(labelsize=8)

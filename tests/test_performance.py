@@ -1,0 +1,12 @@
+"""What `docs/performance.md` shows is what was measured."""
+
+from bench.goals import table
+from tests.readme import ROOT
+
+
+def test_the_goals_stand_beside_the_figures_that_were_kept() -> None:
+    text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+
+    shown = text.partition("<!-- goals -->\n")[2].partition("\n<!-- /goals -->")[0]
+
+    assert shown == table()
