@@ -26,7 +26,7 @@ def script(body: str, *, published: bool = True) -> str:
 APPEND = """
 local now = clock()
 local first = append(KEYS[1], tonumber(ARGV[1]), ARGV[2], now)
-expire_live(KEYS[1], now)
+expire_live(KEYS[1], now, {})
 return first
 """
 
