@@ -106,12 +106,12 @@ class AnthropicReader:
         return cast("dict[str, Any]", told)
 
     def _begin_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        message = told.get("message") or {}
+        message = _fields(told.get("message"))
         self._count(message.get("usage"))
-        events.append(StreamStart(model=message.get("model") or self._model))
+        events.append(StreamStart(model=str(message.get("model") or self._model)))
 
     def _begin_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        raw = dict(told.get("content_block") or {})
+        raw = dict(_fields(told.get("content_block")))
         index, kind = told.get("index"), raw.get("type")
         if not isinstance(index, int) or not isinstance(kind, str) or index in self._open:
             raise self._confused(f"began block {index!r} of kind {kind!r}")
@@ -120,13 +120,14 @@ class AnthropicReader:
         if (event := begun(block)) is not None:
             events.append(event)
         for name in ("text", "thinking"):
-            if text := raw.get(name):
+            if isinstance(text := raw.get(name), str):
                 self._grow(block, text, events)
 
     def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        block = self._open.get(told["index"]) if isinstance(told.get("index"), int) else None
-        delta = told.get("delta")
-        if block is None or not isinstance(delta, dict):
+        index = told.get("index")
+        block = self._open.get(index) if isinstance(index, int) else None
+        delta = _fields(told.get("delta"))
+        if block is None or not delta:
             raise self._confused(f"sent a delta for block {told.get('index')!r}")
         match delta:
             case {"type": "text_delta", "text": str(text)}:
@@ -149,7 +150,8 @@ class AnthropicReader:
             events.append(delta(block.number, text))
 
     def _end_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        block = self._open.pop(told["index"], None) if "index" in told else None
+        index = told.get("index")
+        block = self._open.pop(index, None) if isinstance(index, int) else None
         if block is None:
             raise self._confused(f"ended block {told.get('index')!r}")
         events.append(ended(block))
@@ -157,7 +159,8 @@ class AnthropicReader:
 
     def _change_reply(self, told: dict[str, Any]) -> None:
         self._count(told.get("usage"))
-        self.stop_reason = (told.get("delta") or {}).get("stop_reason") or self.stop_reason
+        reason = _fields(told.get("delta")).get("stop_reason")
+        self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
 
     def _end_reply(self) -> None:
         if self._open:
@@ -166,9 +169,13 @@ class AnthropicReader:
 
     def _count(self, usage: object) -> None:
         # What is told later is the whole so far, and not more of it.
-        if isinstance(usage, dict):
-            counts = {name: usage.get(name) for name in _USAGE.values()}
-            self._usage |= {name: count for name, count in counts.items() if isinstance(count, int)}
+        counts = {name: _fields(usage).get(name) for name in _USAGE.values()}
+        self._usage |= {name: count for name, count in counts.items() if isinstance(count, int)}
 
     def _confused(self, what: str) -> Unavailable:
         return Unavailable(f"the model {self._model!r} {what}, which fits no reply")
+
+
+def _fields(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -183,8 +183,10 @@ class OpenAIReader:
         if not isinstance(usage, dict):
             return
         told = cast("dict[str, Any]", usage)
-        details = told.get("prompt_tokens_details")
-        read = _whole(cast("dict[str, Any]", details).get("cached_tokens")) if details else None
+        details: object = told.get("prompt_tokens_details")
+        read = None
+        if isinstance(details, dict):
+            read = _whole(cast("dict[str, Any]", details).get("cached_tokens"))
         read = _whole(told.get("cached_tokens")) if read is None else read
         asked = _whole(told.get("prompt_tokens"))
         if asked is not None:
@@ -201,7 +203,7 @@ def _first(choices: object) -> dict[str, Any] | None:
     for choice in cast("list[object]", choices):
         if isinstance(choice, dict):
             told = cast("dict[str, Any]", choice)
-            if told.get("index") in {None, 0}:
+            if not told.get("index"):
                 return told
     return None
 

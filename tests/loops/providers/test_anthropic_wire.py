@@ -1,7 +1,9 @@
 """Anthropic's streams, read: any pieces, any order of blocks, whatever stands in them."""
 
+from contextlib import suppress
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -253,6 +255,52 @@ def test_usage_that_is_not_told_is_unknown_and_not_nothing() -> None:
     _, reader = read(data, wires.event("message_stop"))
 
     assert reader.usage is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+KINDS = st.sampled_from(
+    ["message_start", "content_block_start", "content_block_delta", "content_block_stop",
+     "message_delta", "message_stop", "error", "ping", "new"]
+)  # fmt: skip
+BLOCKS = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "mcp_tool_use", "x"])
+DELTAS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text_delta", "input_json_delta", "citations_delta", "x"])},
+    optional={"text": JSON, "partial_json": JSON, "citation": JSON, "anything": JSON},
+)
+BEGUN = st.fixed_dictionaries(
+    {"type": BLOCKS},
+    optional={"text": JSON, "thinking": JSON, "input": JSON, "id": JSON, "name": JSON},
+)
+EVENTS = st.fixed_dictionaries(
+    {"type": KINDS},
+    optional={
+        "index": st.integers(0, 1) | JSON,
+        "message": JSON,
+        "content_block": BEGUN | JSON,
+        "delta": DELTAS | JSON,
+        "usage": JSON,
+        "error": JSON,
+    },
+)
+
+
+@given(told=st.lists(EVENTS, max_size=8))
+def test_whatever_a_service_sends_is_a_reply_or_a_failure_of_its_own(
+    told: list[dict[str, Any]],
+) -> None:
+    reader = AnthropicReader("anthropic/x")
+
+    with suppress(ProviderError):
+        for each in told:
+            fold(reader.feed(b"data: %b\n\n" % orjson.dumps(each)))
 
 
 def test_nothing_counts_after_the_end() -> None:

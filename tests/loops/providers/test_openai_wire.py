@@ -1,5 +1,6 @@
 """Chat Completions, read: what servers out there send, in any pieces."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -244,6 +245,47 @@ def test_what_was_read_from_a_cache_is_counted_for_itself() -> None:
 
 def test_usage_that_is_not_told_is_unknown_and_not_nothing() -> None:
     assert end(wires.said("a"), wires.chunk(reason="stop")).usage is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+FUNCTIONS = st.fixed_dictionaries({}, optional={"name": JSON, "arguments": JSON})
+CALLS = st.fixed_dictionaries(
+    {}, optional={"index": st.integers(0, 1) | JSON, "id": JSON, "function": FUNCTIONS | JSON}
+)
+DELTAS = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": JSON,
+        "reasoning": JSON,
+        "tool_calls": st.lists(CALLS | JSON, max_size=2) | JSON,
+        "function_call": FUNCTIONS | JSON,
+        "refusal": JSON,
+    },
+)
+CHOICES = st.fixed_dictionaries(
+    {}, optional={"index": JSON, "delta": DELTAS, "finish_reason": JSON}
+)
+CHUNKS = st.fixed_dictionaries(
+    {}, optional={"choices": st.lists(CHOICES, max_size=2) | JSON, "usage": JSON, "model": JSON}
+)
+
+
+@given(told=st.lists(CHUNKS | JSON, max_size=8))
+def test_whatever_a_service_sends_is_a_reply_or_a_failure_of_its_own(told: list[Any]) -> None:
+    reader = OpenAIReader("openai/x")
+
+    with suppress(ProviderError):
+        for each in told:
+            fold(reader.feed(wires.data(each)))
+        reader.feed(wires.DONE)
 
 
 def test_a_call_is_shown_when_it_begins() -> None:
