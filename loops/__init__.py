@@ -12,11 +12,15 @@ from .local import LocalRuntime
 from .messages import Message, Messages, ToolCall, ToolResult, Usage
 from .model import ModelPort, ModelRequest, register_provider
 from .providers.scripted import scripted
+from .providers.shipped import SHIPPED
 from .runtime import Runtime
 from .stream import Stream, stream
 from .tool_context import ToolContext, current_tool_call
 from .tool_runner import ToolRunner
 from .tools import Tool, tool
+
+for _vendor, _factory in SHIPPED.items():
+    register_provider(_vendor, _factory)
 
 __all__ = [
     "Agent",

@@ -144,7 +144,11 @@ def fold(events: Iterable[Event], *, closed_only: bool = False) -> Message:
 
 
 def _text(part: _Part) -> Block | None:
-    return TextBlock(text=part.text) if any(part.pieces) else None
+    if not any(part.pieces):
+        return None
+    cited = part.end.citations if isinstance(part.end, TextEnd) else None
+    text = part.text
+    return TextBlock.model_validate({"text": text, "citations": cited} if cited else {"text": text})
 
 
 def _reasoning(part: _Part) -> Block:
@@ -168,7 +172,8 @@ def _builtin(part: _Part) -> Block | None:
     if not isinstance(end, BuiltinToolEnd):
         return None
     given = _input(end.name, end.arguments)
-    return _opaque({"type": "server_tool_use", "id": end.id, "name": end.name, "input": given})
+    block = {"type": "server_tool_use", **(end.raw or {}), "id": end.id, "name": end.name}
+    return _opaque({**block, "input": given})
 
 
 def _builtin_result(part: _Part) -> Block | None:

@@ -68,6 +68,8 @@ class TextEnd(Event):
 
     type = "text.finished"
     block: int
+    citations: list[dict[str, Any]] | None = None
+    """What the text rests on, word for word, where the provider says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,8 @@ class BuiltinToolEnd(Event):
     id: str
     name: str
     arguments: str
+    raw: dict[str, Any] | None = None
+    """The provider's block without its input, word for word."""
 
 
 @dataclass(frozen=True, slots=True)

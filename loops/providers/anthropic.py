@@ -1,0 +1,100 @@
+"""Models behind Anthropic's Messages: one request, one stream, one reply.
+
+A reply that the service pauses (`pause_turn`) is asked to go on with what it has said so far, and
+stays one reply.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import orjson
+
+from loops.closing import closing
+from loops.errors import Refused, SetupError, Unavailable
+from loops.messages import Message
+from loops.model import ModelRequest
+from loops.reply import ModelEvent, StreamEnd, StreamStart
+
+from .anthropic_request import to_wire
+from .anthropic_wire import AnthropicReader
+from .exchange import IDLE, Exchange, exchange
+
+BASE_URL = "https://api.anthropic.com"
+VERSION = "2023-06-01"
+
+PAUSES = 10
+"""How often one reply may be paused by the service."""
+
+
+class AnthropicModel:
+    """One model of the service, or of one that speaks its protocol."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        client: httpx.AsyncClient | None = None,
+        caches: bool = True,
+        idle: timedelta = IDLE,
+    ) -> None:
+        """Take what is not given from `ANTHROPIC_BASE_URL` (without `/v1`), `ANTHROPIC_API_KEY`.
+
+        Raises:
+            SetupError: When there is no key.
+        """
+        key = api_key or os.environ.get("ANTHROPIC_API_KEY", "")
+        if not key:
+            raise SetupError(
+                f"the model 'anthropic/{name}' needs a key: set ANTHROPIC_API_KEY, or give api_key"
+            )
+        base = base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
+        self.name = f"anthropic/{name}"
+        self._model = name
+        self._url = f"{base.rstrip('/')}/v1/messages"
+        self._key = key
+        self._client = client
+        self._caches = caches
+        self._idle = idle
+
+    def __repr__(self) -> str:
+        return f"<AnthropicModel {self.name}>"
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the reply.
+
+        Raises:
+            ProviderError: When the service fails; `retryable` says whether asking again may help.
+        """
+        asked = replace(request, model=self._model)
+        first, pauses = 0, 0
+        while True:
+            reader = AnthropicReader(self.name, first=first)
+            events = exchange(self._exchange(asked), self.name, reader, client=self._client)
+            async with closing(events):
+                async for event in events:
+                    if not (pauses and isinstance(event, StreamStart)):
+                        yield event  # noqa: ASYNC119 - `closing` only closes
+            if reader.stop_reason != "pause_turn":
+                break
+            pauses += 1
+            if pauses > PAUSES:
+                raise Unavailable(f"the model {self.name!r} paused its reply {pauses} times")
+            first = reader.next_block
+            said = Message.from_raw({"role": "assistant", "content": reader.content})
+            asked = replace(asked, messages=(*asked.messages, said))
+        if reader.stop_reason == "refusal":
+            raise Refused(f"the model {self.name!r} declined to answer")
+        yield StreamEnd(stop_reason=reader.stop_reason, usage=reader.usage)
+
+    def _exchange(self, request: ModelRequest) -> Exchange:
+        betas = request.params.get("betas", [])
+        headers = {"x-api-key": self._key, "anthropic-version": VERSION}
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        body = orjson.dumps(to_wire(request, caches=self._caches))
+        return Exchange(self._url, headers, body, self._idle)

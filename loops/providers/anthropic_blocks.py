@@ -1,0 +1,129 @@
+"""The blocks of Anthropic's replies: the events that tell them, and what goes back; pure.
+
+Blocks that we do not know are kept word for word, and grow as their deltas say.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from loops.blocks import Raw
+from loops.reply import (
+    BuiltinToolDelta,
+    BuiltinToolEnd,
+    BuiltinToolResult,
+    BuiltinToolStart,
+    ModelEvent,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolDelta,
+    ToolEnd,
+    ToolStart,
+)
+
+
+@dataclass(slots=True)
+class OpenBlock:
+    """A block that is being written."""
+
+    number: int
+    kind: str
+    raw: Raw
+    pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        """What has grown so far."""
+        return "".join(self.pieces)
+
+
+def begun(block: OpenBlock) -> ModelEvent | None:
+    """Return the event with which the block begins; None for one that is told when it is whole."""
+    number, raw = block.number, block.raw
+    match block.kind:
+        case "text":
+            return TextStart(number)
+        case "thinking":
+            return ReasoningStart(number)
+        case "redacted_thinking":
+            return ReasoningStart(number, redacted=str(raw.get("data", "")))
+        case "tool_use":
+            return ToolStart(number, str(raw.get("id", "")), str(raw.get("name", "")))
+        case _ if _is_builtin(block):
+            return BuiltinToolStart(number, str(raw.get("id", "")), str(raw.get("name", "")))
+        case _:
+            return None
+
+
+def ended(block: OpenBlock) -> ModelEvent:
+    """Return the event with which the block ends."""
+    number, raw = block.number, block.raw
+    call = (number, str(raw.get("id", "")), str(raw.get("name", "")))
+    match block.kind:
+        case "text":
+            return TextEnd(number, citations=raw.get("citations") or None)
+        case "thinking" | "redacted_thinking":
+            return ReasoningEnd(number, signature=raw.get("signature") or None)
+        case "tool_use":
+            return ToolEnd(*call, _arguments(block))
+        case _ if _is_builtin(block):
+            kept = {name: value for name, value in raw.items() if name != "input"}
+            return BuiltinToolEnd(*call, _arguments(block), raw=kept)
+        case kind:
+            name = str(raw.get("name") or kind.removesuffix("_tool_result"))
+            return BuiltinToolResult(number, str(raw.get("tool_use_id", "")), name, raw)
+
+
+def whole(block: OpenBlock) -> Raw:
+    """Return the block as it goes back to the service."""
+    match block.kind:
+        case "text" | "thinking":
+            return {**block.raw, block.kind: block.text}
+        case kind if kind.endswith("tool_use"):
+            return {**block.raw, "input": _input(block)}
+        case _:
+            return block.raw
+
+
+def _is_builtin(block: OpenBlock) -> bool:
+    """Whether the block is a call that the service performs itself, whatever its family."""
+    return block.kind.endswith("tool_use") and block.kind != "tool_use"
+
+
+def _arguments(block: OpenBlock) -> str:
+    """Return the arguments as written; a call without a delta has those that it began with."""
+    return block.text or orjson.dumps(block.raw.get("input") or {}).decode()
+
+
+def _input(block: OpenBlock) -> object:
+    try:
+        return orjson.loads(_arguments(block))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def merge(block: OpenBlock, delta: Mapping[str, Any]) -> None:
+    """Let a block of a kind that we do not know grow as its delta says; text grows longer."""
+    if block.kind in DELTAS or block.kind == "redacted_thinking":
+        return
+    for name, value in delta.items():
+        if name == "type":
+            continue
+        before = block.raw.get(name)
+        both = isinstance(before, str) and isinstance(value, str)
+        block.raw[name] = before + value if both else value
+
+
+DELTAS: dict[str, Callable[[int, str], ModelEvent]] = {
+    "text": TextDelta,
+    "thinking": ReasoningDelta,
+    "tool_use": ToolDelta,
+    "server_tool_use": BuiltinToolDelta,
+    "mcp_tool_use": BuiltinToolDelta,
+}

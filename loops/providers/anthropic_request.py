@@ -1,0 +1,47 @@
+"""A request to Anthropic's Messages; pure."""
+
+from loops.blocks import Raw
+from loops.model import ModelRequest
+
+from .marks import mark
+
+MAX_TOKENS = 16_384
+"""How long a reply may be when nobody says; the service wants to be told."""
+
+
+def to_wire(request: ModelRequest, *, caches: bool = True) -> Raw:
+    """Return the body of the request; what `params` says goes before all that we say.
+
+    `caches` marks the end of what stays the same from turn to turn, so that it is read once.
+    """
+    system = [{"type": "text", "text": request.system}] if request.system.strip() else []
+    messages: list[Raw] = []
+    for message in request.messages:
+        if message.role == "system":
+            # The service takes no such role: what stands in the history belongs to its front.
+            system += [{"type": "text", "text": message.text}] if message.text.strip() else []
+        else:
+            role = "assistant" if message.role == "assistant" else "user"
+            messages.append(
+                {"role": role, "content": [_out(each.raw()) for each in message.content]}
+            )
+    tools = [
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+        for tool in request.tools
+    ]
+    tools += request.params.get("tools", [])
+    body: Raw = {"system": system, "tools": tools, "messages": messages}
+    mark(body, adds=caches)
+    told = {name: value for name, value in body.items() if value or name == "messages"}
+    limits = {"model": request.model, "max_tokens": request.max_tokens or MAX_TOKENS}
+    others = {name: value for name, value in request.params.items() if name not in _OURS}
+    return {**limits, **told, **others, "stream": True}
+
+
+_OURS = frozenset({"tools", "betas", "model", "messages", "stream"})
+"""What of `params` is no field of the body, or not theirs to say."""
+
+
+def _out(block: Raw) -> Raw:
+    """Return the block as the service knows it: our own key of a call is not its business."""
+    return {name: value for name, value in block.items() if name != "call"}

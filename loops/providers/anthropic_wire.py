@@ -1,0 +1,181 @@
+"""The stream of a reply of Anthropic's Messages, read; pure.
+
+What a provider sends and we do not know is kept: unknown blocks and fields go back word for word;
+unknown events are passed over.
+"""
+
+from typing import Any, cast
+
+import orjson
+
+from loops.blocks import Raw
+from loops.errors import Incomplete, Unavailable
+from loops.jsonable import cut_text
+from loops.messages import Usage
+from loops.reply import ModelEvent, StreamStart
+
+from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
+from .failures import described, failure_of_refusal
+from .sse import SseParser
+
+_USAGE = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cache_read_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
+}
+
+
+class AnthropicReader:
+    """Reads one reply. Blocks are numbered on from `first`, in the order in which they begin."""
+
+    def __init__(self, model: str, *, first: int = 0) -> None:
+        self._model = model
+        self._parser = SseParser()
+        self._open: dict[int, OpenBlock] = {}
+        self._usage: dict[str, int] = {}
+        self.next_block = first
+        self.content: list[Raw] = []
+        """The blocks that are complete, as they go back to the service."""
+        self.stop_reason: str | None = None
+        self.is_over = False
+        """Whether the reply has come to its end."""
+        self.says_more = False
+        """Whether the last bytes said anything but that the service is alive."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the reply has cost; None when the service does not say."""
+        if not self._usage:
+            return None
+        told = {ours: self._usage.get(theirs) for ours, theirs in _USAGE.items()}
+        return Usage(**told)
+
+    def feed(self, chunk: bytes) -> list[ModelEvent]:
+        """Return what the bytes complete; nothing after the end of the reply.
+
+        Raises:
+            ProviderError: When the service reports a failure, or sends what no reply can be.
+        """
+        events: list[ModelEvent] = []
+        self.says_more = False
+        for frame in self._parser.feed(chunk):
+            if self.is_over:
+                break
+            told = self._read(frame.data)
+            self.says_more = self.says_more or told.get("type") != "ping"
+            self._take(told, events)
+        return events
+
+    def _take(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        match told.get("type"):
+            case "content_block_delta":
+                self._grow_block(told, events)
+            case "content_block_start":
+                self._begin_block(told, events)
+            case "content_block_stop":
+                self._end_block(told, events)
+            case "message_start":
+                self._begin_reply(told, events)
+            case "message_delta":
+                self._change_reply(told)
+            case "message_stop":
+                self._end_reply()
+            case "error":
+                raise failure_of_refusal(self._model, described(told))
+            case _:
+                return
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the reply may end here: only where its end was told."""
+        return self.is_over
+
+    def close(self) -> list[ModelEvent]:
+        """Return nothing: a reply without its end is none."""
+        return []
+
+    def _read(self, data: bytes) -> dict[str, Any]:
+        try:
+            told: object = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            shown = cut_text(data.decode("utf-8", "replace"), 100)
+            raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
+        if not isinstance(told, dict):
+            raise Unavailable(f"the model {self._model!r} sent an event that is no object")
+        return cast("dict[str, Any]", told)
+
+    def _begin_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        message = _fields(told.get("message"))
+        self._count(message.get("usage"))
+        events.append(StreamStart(model=str(message.get("model") or self._model)))
+
+    def _begin_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        raw = dict(_fields(told.get("content_block")))
+        index, kind = told.get("index"), raw.get("type")
+        if not isinstance(index, int) or not isinstance(kind, str) or index in self._open:
+            raise self._confused(f"began block {index!r} of kind {kind!r}")
+        block = self._open[index] = OpenBlock(self.next_block, kind, raw)
+        self.next_block += 1
+        if (event := begun(block)) is not None:
+            events.append(event)
+        for name in ("text", "thinking"):
+            if isinstance(text := raw.get(name), str):
+                self._grow(block, text, events)
+
+    def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        index = told.get("index")
+        block = self._open.get(index) if isinstance(index, int) else None
+        delta = _fields(told.get("delta"))
+        if block is None or not delta:
+            raise self._confused(f"sent a delta for block {told.get('index')!r}")
+        match delta:
+            case {"type": "text_delta", "text": str(text)}:
+                self._grow(block, text, events)
+            case {"type": "input_json_delta", "partial_json": str(text)}:
+                self._grow(block, text, events)
+            case {"type": "thinking_delta", "thinking": str(text)}:
+                self._grow(block, text, events)
+            case {"type": "signature_delta", "signature": str(signature)}:
+                block.raw["signature"] = signature
+            case {"type": "citations_delta", "citation": citation}:
+                block.raw["citations"] = [*(block.raw.get("citations") or []), citation]
+            case _:
+                merge(block, delta)
+
+    def _grow(self, block: OpenBlock, text: str, events: list[ModelEvent]) -> None:
+        block.pieces.append(text)
+        delta = DELTAS.get(block.kind)
+        if delta is not None and text:
+            events.append(delta(block.number, text))
+
+    def _end_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        index = told.get("index")
+        block = self._open.pop(index, None) if isinstance(index, int) else None
+        if block is None:
+            raise self._confused(f"ended block {told.get('index')!r}")
+        events.append(ended(block))
+        self.content.append(whole(block))
+
+    def _change_reply(self, told: dict[str, Any]) -> None:
+        self._count(told.get("usage"))
+        reason = _fields(told.get("delta")).get("stop_reason")
+        self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
+
+    def _end_reply(self) -> None:
+        if self._open:
+            raise Incomplete(f"the model {self._model!r} ended its reply in the middle of a block")
+        self.is_over = True
+
+    def _count(self, usage: object) -> None:
+        # What is told later is the whole so far, and not more of it.
+        counts = {name: _fields(usage).get(name) for name in _USAGE.values()}
+        self._usage |= {name: count for name, count in counts.items() if isinstance(count, int)}
+
+    def _confused(self, what: str) -> Unavailable:
+        return Unavailable(f"the model {self._model!r} {what}, which fits no reply")
+
+
+def _fields(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,218 @@
+"""What a provider's refusal means, whatever its dialect; pure.
+
+A refusal says what it is in up to three ways: its status, the words of its body, the type that the
+body names. Words about the size of the request go before all others: they may hold any digits, and
+no retry helps them.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, cast
+
+import orjson
+
+from loops.errors import (
+    ContextTooLong,
+    InvalidRequest,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Refused,
+    Timeout,
+    Unauthorized,
+    Unavailable,
+)
+from loops.jsonable import clean_text, cut_text
+
+LONGEST_WAIT = timedelta(minutes=10)
+"""The longest pause that a provider may ask for; what is longer is this long."""
+
+SHOWN = 300
+"""How many characters of a refusal's text an error shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a provider answered instead of a reply."""
+
+    status: int | None = None
+    """None for an error that came after the status was sent."""
+    kind: str = ""
+    """The type or code that the provider names."""
+    text: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By names in lower case."""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What else the error object says."""
+
+
+def refusal_of(
+    body: bytes, *, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Refusal:
+    """Read a refusal: an error object in any dialect, a bare string, HTML, or nothing."""
+    named = {name.lower(): value for name, value in (headers or {}).items()}
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        text = clean_text(body.decode("utf-8", "replace")).strip()
+        return Refusal(status, "", "" if text.startswith("<") else text, named)
+    return described(told, status=status, headers=named)
+
+
+def described(
+    told: object, *, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> Refusal:
+    """Read a refusal that is JSON already."""
+    if isinstance(told, list) and told:
+        # Gemini's compatible service wraps its error in a list.
+        told = cast("list[object]", told)[0]
+    error: object = told
+    while isinstance(error, Mapping) and "error" in error:
+        error = cast("Mapping[str, object]", error)["error"]
+    if not isinstance(error, Mapping):
+        return Refusal(status, "", clean_text(str(error or "")), headers or {})
+    fields = dict(cast("Mapping[str, Any]", error))
+    kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
+    text = fields.get("message") or fields.get("detail") or fields.get("msg") or ""
+    if not isinstance(text, str):
+        text = orjson.dumps(text).decode()
+    return Refusal(status, " ".join(kinds), clean_text(text), headers or {}, fields)
+
+
+def failure_of_refusal(model: str, refusal: Refusal) -> ProviderError:
+    """Return the error that a refusal is; it says whether asking again may help."""
+    told = _told(model, refusal)
+    size = _size(refusal)
+    if size is not None:
+        return ContextTooLong(told, limit=size[0], sent=size[1], status=refusal.status)
+    kind = _by_kind(refusal) or _by_status(refusal.status or _code_in(refusal))
+    if kind is RateLimited:
+        wait = retry_after(refusal.headers)
+        return RateLimited(told, retry_after=wait, status=refusal.status)
+    return kind(told, status=refusal.status)
+
+
+def _told(model: str, refusal: Refusal) -> str:
+    status = f" {refusal.status}" if refusal.status else " with an error"
+    kind = f" ({refusal.kind})" if refusal.kind else ""
+    text = f": {cut_text(refusal.text, SHOWN)}" if refusal.text else ""
+    return f"the model {model!r} answered{status}{kind}{text}"
+
+
+# The words of a request that is too long, with its limit and size where they are told.
+_TOO_LONG = tuple(
+    re.compile(pattern, re.IGNORECASE | re.DOTALL)
+    for pattern in (
+        r"prompt is too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
+        r"exceed(?:s)? context limit: (?P<input>\d+) \+ (?P<output>\d+) > (?P<limit>\d+)",
+        r"maximum (?:context|prompt) length is (?P<limit>\d+)(?:.{0,200}?(?P<sent>\d{2,}) tokens)?",
+        r"input token count \(?(?P<sent>\d+)\)? exceeds .{0,60}?\((?P<limit>\d+)\)",
+        r"exceed the configured limit of (?P<limit>\d+) tokens.{0,100}?(?P<sent>\d+) tokens",
+        r"request \((?P<sent>\d+) tokens\) exceeds the available context size \((?P<limit>\d+)",
+        r"contains (?P<sent>\d+) tokens .{0,60}?(?P<limit>\d+) maximum context length",
+        r"exceeds? the (?:available |model's |maximum )?context (?:size|length|window)",
+        r"(?:input|prompt|request) is too (?:long|large) for (?:the )?(?:requested )?model",
+        r"reduce the length of the (?:messages|prompt|input)",
+        r"context[ _](?:length|window)[ _]exceeded",
+        r"too many tokens: size limit exceeded",
+    )
+)
+_TOO_LONG_KINDS = re.compile(r"context_length_exceeded|exceed_context_size|string_above_max_length")
+
+
+def _size(refusal: Refusal) -> tuple[int | None, int | None] | None:
+    """Return limit and size of a request that is too long, as far as told; None for any other."""
+    for pattern in _TOO_LONG:
+        if found := pattern.search(refusal.text):
+            told = {name: int(value) for name, value in found.groupdict().items() if value}
+            both = told.get("input", 0) + told.get("output", 0)
+            return told.get("limit"), told.get("sent", both or None)
+    if _TOO_LONG_KINDS.search(refusal.kind):
+        limit, sent = refusal.fields.get("n_ctx"), refusal.fields.get("n_prompt_tokens")
+        return _whole(limit), _whole(sent)
+    return None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+_KINDS: tuple[tuple[str, type[ProviderError]], ...] = (
+    (r"rate_limit|too_many_requests|resource_exhausted", RateLimited),
+    (r"overloaded|capacity", Overloaded),
+    (r"authentication|permission|invalid_api_key|unauthenticated", Unauthorized),
+    (r"content_filter|content_policy|moderation", Refused),
+    (r"timeout|deadline_exceeded", Timeout),
+    (r"invalid_request|not_found|unsupported|invalid_argument|request_too_large", InvalidRequest),
+    (r"api_error|server_error|internal|unavailable", Unavailable),
+)
+
+
+def _by_kind(refusal: Refusal) -> type[ProviderError] | None:
+    if re.search(_UNPAID, refusal.kind):
+        # It comes as a 429, but no waiting fills an account.
+        return Unauthorized
+    if refusal.status in _TELLING:
+        return None
+    for pattern, kind in _KINDS:
+        if re.search(pattern, refusal.kind, re.IGNORECASE):
+            return kind
+    return None
+
+
+_UNPAID = r"insufficient_quota|billing"
+
+_TELLING = frozenset({401, 403, 408, 429, 529})
+"""Statuses that say more than any type that stands beside them."""
+
+
+def _by_status(status: int | None) -> type[ProviderError]:
+    match status:
+        case None | HTTPStatus.CONFLICT:
+            return Unavailable
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return RateLimited
+        case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.GATEWAY_TIMEOUT:
+            return Timeout
+        case HTTPStatus.SERVICE_UNAVAILABLE | 529:
+            return Overloaded
+        case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN | HTTPStatus.PAYMENT_REQUIRED:
+            return Unauthorized
+        case _:
+            return InvalidRequest if status < HTTPStatus.INTERNAL_SERVER_ERROR else Unavailable
+
+
+def _code_in(refusal: Refusal) -> int | None:
+    """Return the status that an error object names, which came after the status of the answer."""
+    code = refusal.fields.get("code", refusal.fields.get("status_code"))
+    text = str(code) if code is not None else ""
+    return int(text) if re.fullmatch(r"[45]\d\d", text) else None
+
+
+def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> timedelta | None:
+    """Return how long a provider asks to wait: told in ms, in seconds, or as a date; capped."""
+    asked = _seconds(headers.get("retry-after-ms", ""), 0.001)
+    told = headers.get("retry-after", "").strip()
+    if asked is None:
+        asked = _seconds(told, 1.0)
+    if asked is None and told:
+        asked = _until(told, now or datetime.now(UTC))
+    if asked is None:
+        return None
+    return min(timedelta(seconds=max(0.0, asked)), LONGEST_WAIT)
+
+
+def _seconds(text: str, unit: float) -> float | None:
+    return float(text) * unit if re.fullmatch(r"\d{1,12}(\.\d+)?", text.strip()) else None
+
+
+def _until(text: str, now: datetime) -> float | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()

@@ -1,0 +1,53 @@
+"""Where a request to Anthropic is marked, so that what repeats is read once; pure.
+
+The service takes four marks at most, and none on empty text or on thinking. Marks that the caller
+set stay, and ours come after them; of five the oldest goes.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from loops.blocks import Raw
+
+MOST = 4
+"""How many marks the service takes."""
+
+MARK = {"type": "ephemeral"}
+
+_UNMARKED = frozenset({"thinking", "redacted_thinking"})
+
+
+def mark(body: Raw, *, adds: bool) -> None:
+    """Mark the ends of tools, system and conversation, and leave at most four marks in all."""
+    for part in _parts(body):
+        if "cache_control" in part and not _takes_mark(part):
+            del part["cache_control"]
+    if adds:
+        for end in _ends(body):
+            end.setdefault("cache_control", dict(MARK))
+    marked = [part for part in _parts(body) if "cache_control" in part]
+    for part in marked[: max(0, len(marked) - MOST)]:
+        del part["cache_control"]
+
+
+def _ends(body: Raw) -> Iterator[Raw]:
+    """Yield the last part of each that can be marked: tools, system, the newest message."""
+    newest = next((each for each in reversed(body["messages"]) if each["role"] == "user"), None)
+    for parts in (body["tools"], body["system"], newest["content"] if newest else []):
+        for part in reversed(parts):
+            if _takes_mark(part):
+                yield part
+                break
+
+
+def _parts(body: Raw) -> Iterator[Raw]:
+    """Yield all parts in the order in which the service reads them."""
+    yield from body["tools"]
+    yield from body["system"]
+    for message in body["messages"]:
+        yield from message["content"]
+
+
+def _takes_mark(part: dict[str, Any]) -> bool:
+    kind = part.get("type")
+    return kind not in _UNMARKED and (kind != "text" or bool(part["text"].strip()))

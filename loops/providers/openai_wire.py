@@ -1,0 +1,228 @@
+"""The stream of a Chat Completions reply, read; pure.
+
+The protocol has no blocks: text and thinking end where something else begins, and calls end with
+the reply, since servers may write them by turns. A reply is whole when a reason for its end was
+told, or its end was: `[DONE]`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import orjson
+
+from loops.errors import Refused, Unavailable
+from loops.jsonable import cut_text
+from loops.messages import Usage
+from loops.reply import (
+    ModelEvent,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolDelta,
+    ToolEnd,
+    ToolStart,
+)
+
+from .failures import described, failure_of_refusal
+from .openai_calls import Calls
+from .sse import Frame, SseParser
+
+_DONE = b"[DONE]"
+
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+"""The names under which servers send what a model thinks."""
+
+
+class OpenAIReader:
+    """Reads one reply."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._parser = SseParser()
+        self._calls = Calls()
+        self._growing: tuple[str, int] | None = None
+        """The kind and number of the block that grows, unless it is a call."""
+        self._blocks = 0
+        self._has_begun = False
+        self._reason: str | None = None
+        self._refusal: list[str] = []
+        self._usage: Usage | None = None
+        self.is_over = False
+        """Whether the reply has come to its end."""
+        self.says_more = False
+        """Whether the last bytes said anything but that the service is alive."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that matters is missing, though more may come: what it has cost."""
+        return self._reason is not None
+
+    def feed(self, chunk: bytes) -> list[ModelEvent]:
+        """Return what the bytes complete; nothing after the end of the reply.
+
+        Raises:
+            ProviderError: When the service reports a failure, or sends what no reply can be.
+        """
+        events: list[ModelEvent] = []
+        self.says_more = False
+        for frame in self._parser.feed(chunk):
+            if self.is_over:
+                break
+            self.says_more = True
+            if frame.data.strip() == _DONE:
+                events += self._end()
+            else:
+                self._take(self._read(frame), events)
+        return events
+
+    def close(self) -> list[ModelEvent]:
+        """Return what ends the reply when the connection does, if it is whole."""
+        return self._end() if self.is_whole and not self.is_over else []
+
+    def _read(self, frame: Frame) -> dict[str, Any]:
+        try:
+            told: object = orjson.loads(frame.data)
+        except orjson.JSONDecodeError as error:
+            shown = cut_text(frame.data.decode("utf-8", "replace"), 100)
+            raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
+        is_object = isinstance(told, dict)
+        chunk = cast("dict[str, Any]", told) if is_object else {}
+        is_error = bool(chunk.get("error")) or chunk.get("object") == "error"
+        if not is_object or is_error or frame.name == b"error":
+            raise failure_of_refusal(self._model, described(told))
+        return chunk
+
+    def _take(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            events.append(StreamStart(model=str(chunk.get("model") or self._model)))
+        self._count(chunk.get("usage"))
+        choice = _first(chunk.get("choices"))
+        if choice is None:
+            return
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            self._grow(cast("dict[str, Any]", delta), events)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and reason:
+            self._reason = reason
+
+    def _grow(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        for name in _REASONING:
+            if isinstance(text := delta.get(name), str) and text:
+                self._say("reasoning", text, events)
+                break
+        for kind, text in _parts(delta.get("content")):
+            self._say(kind, text, events)
+        if isinstance(text := delta.get("refusal"), str):
+            self._refusal.append(text)
+        calls = delta.get("tool_calls")
+        for call in cast("list[object]", calls) if isinstance(calls, list) else []:
+            if isinstance(call, dict):
+                self._call(cast("dict[str, Any]", call), events)
+        if isinstance(legacy := delta.get("function_call"), dict):
+            self._call({"index": 0, "function": legacy}, events)
+
+    def _say(self, kind: str, text: str, events: list[ModelEvent]) -> None:
+        if self._growing is None or self._growing[0] != kind:
+            self._end_text(events)
+            self._growing = kind, self._next_block()
+            number = self._growing[1]
+            events.append(TextStart(number) if kind == "text" else ReasoningStart(number))
+        number = self._growing[1]
+        is_text = kind == "text"
+        events.append(TextDelta(number, text) if is_text else ReasoningDelta(number, text))
+
+    def _call(self, delta: dict[str, Any], events: list[ModelEvent]) -> None:
+        self._end_text(events)
+        call, is_new, text = self._calls.take(delta, self._blocks)
+        if is_new:
+            self._blocks += 1
+            events.append(ToolStart(call.block, call.id, call.name))
+        if text:
+            events.append(ToolDelta(call.block, text))
+
+    def _end_text(self, events: list[ModelEvent]) -> None:
+        if self._growing is not None:
+            kind, number = self._growing
+            events.append(TextEnd(number) if kind == "text" else ReasoningEnd(number))
+            self._growing = None
+
+    def _next_block(self) -> int:
+        self._blocks += 1
+        return self._blocks - 1
+
+    def _end(self) -> list[ModelEvent]:
+        self.is_over = True
+        if not self._has_begun:
+            raise Unavailable(f"the model {self._model!r} ended its reply before it began")
+        if self._refusal or self._reason == "content_filter":
+            said = cut_text("".join(self._refusal), 200)
+            raise Refused(f"the model {self._model!r} declined to answer{said and ': ' + said}")
+        events: list[ModelEvent] = []
+        self._end_text(events)
+        events += [ToolEnd(call.block, call.id, call.name, call.arguments) for call in self._calls]
+        return [*events, StreamEnd(stop_reason=self._stop_reason(), usage=self._usage)]
+
+    def _stop_reason(self) -> str:
+        """Return why the reply ended, in Anthropic's words; its calls say more than its reason."""
+        match self._reason:
+            case "length":
+                return "max_tokens"
+            case None | "stop" | "tool_calls" | "function_call" | "end_turn":
+                return "tool_use" if self._calls else "end_turn"
+            case reason:
+                return reason
+
+    def _count(self, usage: object) -> None:
+        if not isinstance(usage, dict):
+            return
+        told = cast("dict[str, Any]", usage)
+        details: object = told.get("prompt_tokens_details")
+        read = None
+        if isinstance(details, dict):
+            read = _whole(cast("dict[str, Any]", details).get("cached_tokens"))
+        read = _whole(told.get("cached_tokens")) if read is None else read
+        asked = _whole(told.get("prompt_tokens"))
+        if asked is not None:
+            # What was read from a cache is counted for itself, as elsewhere.
+            asked -= min(asked, read or 0)
+        written = _whole(told.get("completion_tokens"))
+        self._usage = Usage(input_tokens=asked, output_tokens=written, cache_read_tokens=read)
+
+
+def _first(choices: object) -> dict[str, Any] | None:
+    """Return the first choice: whoever asks for several gets one."""
+    if not isinstance(choices, list):
+        return None
+    for choice in cast("list[object]", choices):
+        if isinstance(choice, dict):
+            told = cast("dict[str, Any]", choice)
+            if not told.get("index"):
+                return told
+    return None
+
+
+def _parts(content: object) -> list[tuple[str, str]]:
+    """Return kind and text of what a delta says: a string, or a list of parts."""
+    if isinstance(content, str):
+        return [("text", content)] if content else []
+    found: list[tuple[str, str]] = []
+    for part in cast("list[object]", content) if isinstance(content, list) else []:
+        match part:
+            case {"type": "text", "text": str(text)} if text:
+                found.append(("text", text))
+            case {"type": "thinking", "thinking": thinking}:
+                found += [("reasoning", text) for _, text in _parts(thinking)]
+            case _:
+                continue
+    return found
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,259 @@
+"""Anthropic's models over real HTTP."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from loops.blocks import TextBlock
+from loops.errors import (
+    AgentError,
+    ContextTooLong,
+    Incomplete,
+    InvalidRequest,
+    Overloaded,
+    RateLimited,
+    Refused,
+    SetupError,
+    Timeout,
+    Unavailable,
+)
+from loops.fold import fold
+from loops.messages import Message, Messages
+from loops.model import ModelRequest, ask
+from loops.providers import exchange
+from loops.providers.anthropic import PAUSES, AnthropicModel
+from loops.reply import ModelEvent, StreamEnd, StreamStart
+from tests.loops.providers import anthropic_wires as wires
+from tests.loops.providers.service import Answer, Service, serving
+
+KEY = "sk-canary-1234"
+
+
+def model(service: Service, **options: Any) -> AnthropicModel:
+    return AnthropicModel("claude-x", base_url=service.url, api_key=KEY, **options)
+
+
+def request(*messages: Any) -> ModelRequest:
+    return ModelRequest(model="anthropic/claude-x", messages=tuple(Messages.of(messages or ["hi"])))
+
+
+async def reply(service: Service, *, client: httpx.AsyncClient | None = None) -> list[ModelEvent]:
+    return [event async for event in ask(model(service, client=client), request())]
+
+
+async def failing(*answers: Answer) -> AgentError:
+    async with serving(*answers) as service:
+        with pytest.raises(AgentError) as caught:
+            await reply(service)
+    assert KEY not in repr(caught.value) + str(caught.value)
+    return caught.value
+
+
+async def test_a_reply_comes_as_events_and_its_message() -> None:
+    whole = wires.reply(wires.said(0, "a ", "place"), wires.called(1, "look", '{"x":1}'),
+                        stop_reason="tool_use")  # fmt: skip
+    async with serving(Answer(wires.cut(whole, range(0, len(whole), 37)))) as service:
+        events = await reply(service)
+
+    assert events[0] == StreamStart(model="claude-x")
+    assert isinstance(events[-1], StreamEnd)
+    assert events[-1].stop_reason == "tool_use"
+    assert fold(events).text == "a place"
+    assert [call.input for call in fold(events).tool_calls] == [{"x": 1}]
+
+
+async def test_the_request_carries_key_version_and_path() -> None:
+    async with serving(Answer([wires.reply(wires.said(0, "a"))])) as service:
+        await reply(service)
+
+    [asked] = service.asked
+    assert asked.path == "/v1/messages"
+    assert asked.headers["x-api-key"] == KEY
+    assert asked.headers["anthropic-version"] == "2023-06-01"
+    assert asked.body["model"] == "claude-x"
+    assert asked.body["stream"] is True
+
+
+async def test_a_paused_reply_goes_on_and_stays_one() -> None:
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": 1}}
+    first = wires.reply(wires.block(0, search), stop_reason="pause_turn")
+    async with serving(Answer([first]), Answer([wires.reply(wires.said(0, "found"))])) as service:
+        events = await reply(service)
+
+    assert [type(each) for each in events].count(StreamStart) == 1
+    assert [block.type for block in fold(events).content] == ["server_tool_use", "text"]
+    assert service.asked[1].body["messages"][-1] == {"role": "assistant", "content": [search]}
+
+
+async def test_a_reply_is_not_paused_for_ever() -> None:
+    paused = wires.reply(wires.said(0, "still"), stop_reason="pause_turn")
+    async with serving(Answer([paused])) as service:
+        with pytest.raises(Unavailable, match="paused"):
+            await reply(service)
+
+    assert len(service.asked) == PAUSES + 1
+
+
+async def test_a_refusal_is_an_error_of_its_own() -> None:
+    error = await failing(Answer([wires.reply(wires.said(0, "I"), stop_reason="refusal")]))
+
+    assert isinstance(error, Refused)
+    assert not error.retryable
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "of_next_year"])
+async def test_why_a_reply_ended_is_passed_on(reason: str) -> None:
+    async with serving(Answer([wires.reply(wires.said(0, "a"), stop_reason=reason)])) as service:
+        events = await reply(service)
+
+    assert isinstance(events[-1], StreamEnd)
+    assert events[-1].stop_reason == reason
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error"),
+    [
+        (400, "invalid_request_error", InvalidRequest),
+        (429, "rate_limit_error", RateLimited),
+        (500, "api_error", Unavailable),
+        (529, "overloaded_error", Overloaded),
+    ],
+)
+async def test_a_refused_request_is_an_error(
+    status: int, kind: str, error: type[AgentError]
+) -> None:
+    body = b'{"type":"error","error":{"type":"%b","message":"no"}}' % kind.encode()
+
+    found = await failing(
+        Answer([body], status=status, kind="application/json", headers={"retry-after": "3"})
+    )
+
+    assert type(found) is error
+    if isinstance(found, RateLimited):
+        assert found.retry_after == timedelta(seconds=3)
+
+
+async def test_a_request_that_is_too_long_names_limit_and_size() -> None:
+    text = "prompt is too long: 205429 tokens > 200000 maximum"
+    body = (
+        b'{"type":"error","error":{"type":"invalid_request_error","message":"%b"}}' % text.encode()
+    )
+
+    error = await failing(Answer([body], status=400, kind="application/json"))
+
+    assert isinstance(error, ContextTooLong)
+    assert (error.limit, error.sent) == (200000, 205429)
+
+
+@pytest.mark.parametrize("before", [b"", wires.started(), wires.started() + wires.said(0, "a")])
+async def test_an_error_after_the_status_is_an_error(before: bytes) -> None:
+    error = await failing(Answer([before, wires.failed("overloaded_error")] if before else
+                                 [wires.failed("overloaded_error")]))  # fmt: skip
+
+    assert isinstance(error, Overloaded)
+    assert error.retryable
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kind"),
+    [
+        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', "application/json"),
+        (b"<html>hello</html>", "text/html"),
+        (b"", "text/html"),
+        (b'{"type":"message"}', "application/json"),
+    ],
+)
+async def test_an_answer_that_is_no_stream_is_an_error(chunk: bytes, kind: str) -> None:
+    error = await failing(Answer([chunk] if chunk else [], kind=kind))
+
+    assert isinstance(error, (Overloaded, Unavailable))
+
+
+WHOLE = wires.reply(wires.said(0, "a"), wires.called(1, "look", '{"x":1}'))
+
+
+@pytest.mark.parametrize("length", [0, 40, len(WHOLE) // 2, len(WHOLE) - 1])
+@pytest.mark.parametrize("breaks_off", [True, False], ids=["cut", "ended"])
+async def test_a_reply_without_its_end_is_none(length: int, breaks_off: bool) -> None:
+    chunks = [WHOLE[:length]] if length else []
+
+    error = await failing(Answer(chunks, breaks_off=breaks_off))
+
+    assert isinstance(error, (Incomplete, Unavailable))
+    assert error.retryable
+
+
+async def test_what_breaks_off_after_the_end_is_whole() -> None:
+    async with serving(Answer([WHOLE], breaks_off=True)) as service:
+        assert fold(await reply(service)).text == "a"
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    error = await failing(
+        Answer(status=302, kind="text/html", headers={"location": "http://127.0.0.1:1/"})
+    )
+
+    assert isinstance(error, InvalidRequest)
+
+
+async def test_a_connection_carries_one_reply_after_the_other() -> None:
+    async with serving(Answer([WHOLE])) as service, httpx.AsyncClient() as client:
+        for _ in range(3):
+            await reply(service, client=client)
+
+    assert service.connections == 1
+
+
+async def test_a_service_that_falls_silent_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with serving(Answer([wires.started()], hangs=True)) as service:
+        quick = model(service, idle=timedelta(milliseconds=100))
+        with pytest.raises(Timeout):
+            [event async for event in ask(quick, request())]
+
+
+async def test_signs_of_life_do_not_count_for_ever() -> None:
+    pings = [wires.started(), *[wires.event("ping")] * 100]
+    async with serving(Answer(pings, pause=0.02, hangs=True)) as service:
+        quick = model(service, idle=timedelta(milliseconds=200))
+        with pytest.raises(Timeout, match="signs of life"):
+            [event async for event in ask(quick, request())]
+
+
+def test_without_a_key_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+    with pytest.raises(SetupError, match="ANTHROPIC_API_KEY"):
+        AnthropicModel("claude-x")
+
+
+async def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(Answer([WHOLE])) as service:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", service.url)
+        [event async for event in ask(AnthropicModel("claude-x"), request())]
+
+    assert service.asked[0].headers["x-api-key"] == KEY
+
+
+def test_no_key_is_shown() -> None:
+    shown = AnthropicModel("claude-x", api_key=KEY)
+    asked = exchange.Exchange("http://x", {"x-api-key": KEY}, b"")
+
+    assert KEY not in repr(shown) + repr(asked)
+
+
+async def test_a_whole_message_goes_back_as_it_came() -> None:
+    whole = wires.reply(wires.thought(0, "hm", signature="s"), wires.said(1, "a"))
+    async with serving(Answer([whole])) as service:
+        said = fold(await reply(service))
+        asked = request("hi", said, Message(role="user", content=[TextBlock(text="on")]))
+        [event async for event in ask(model(service), asked)]
+
+    assert service.asked[1].body["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "text", "text": "a"},
+    ]
