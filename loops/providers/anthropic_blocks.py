@@ -115,9 +115,9 @@ def merge(block: OpenBlock, delta: Mapping[str, Any]) -> None:
     for name, value in delta.items():
         if name == "type":
             continue
-        before = block.raw.get(name)
-        both = isinstance(before, str) and isinstance(value, str)
-        block.raw[name] = before + value if both else value
+        before: object = block.raw.get(name)
+        grows = isinstance(before, str) and isinstance(value, str)
+        block.raw[name] = f"{before}{value}" if grows else value
 
 
 DELTAS: dict[str, Callable[[int, str], ModelEvent]] = {

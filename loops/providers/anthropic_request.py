@@ -29,7 +29,8 @@ def to_wire(request: ModelRequest, *, caches: bool = True) -> Raw:
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
         for tool in request.tools
     ]
-    tools += request.params.get("tools", [])
+    # Copies, for what is marked must not be the caller's own.
+    tools += [dict(each) for each in request.params.get("tools", [])]
     body: Raw = {"system": system, "tools": tools, "messages": messages}
     mark(body, adds=caches)
     told = {name: value for name, value in body.items() if value or name == "messages"}

@@ -67,10 +67,10 @@ def described(
     told: object, *, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> Refusal:
     """Read a refusal that is JSON already."""
+    error = told
     if isinstance(told, list) and told:
         # Gemini's compatible service wraps its error in a list.
-        told = cast("list[object]", told)[0]
-    error: object = told
+        error = cast("list[object]", told)[0]
     while isinstance(error, Mapping) and "error" in error:
         error = cast("Mapping[str, object]", error)["error"]
     if not isinstance(error, Mapping):

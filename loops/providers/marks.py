@@ -33,7 +33,9 @@ def mark(body: Raw, *, adds: bool) -> None:
 def _ends(body: Raw) -> Iterator[Raw]:
     """Yield the last part of each that can be marked: tools, system, the newest message."""
     newest = next((each for each in reversed(body["messages"]) if each["role"] == "user"), None)
-    for parts in (body["tools"], body["system"], newest["content"] if newest else []):
+    last: list[Raw] = newest["content"] if newest else []
+    groups: list[list[Raw]] = [body["tools"], body["system"], last]
+    for parts in groups:
         for part in reversed(parts):
             if _takes_mark(part):
                 yield part

@@ -90,11 +90,10 @@ class OpenAIReader:
         except orjson.JSONDecodeError as error:
             shown = cut_text(frame.data.decode("utf-8", "replace"), 100)
             raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
-        is_object = isinstance(told, dict)
-        chunk = cast("dict[str, Any]", told) if is_object else {}
-        is_error = bool(chunk.get("error")) or chunk.get("object") == "error"
-        if not is_object or is_error or frame.name == b"error":
-            raise failure_of_refusal(self._model, described(told))
+        chunk = cast("dict[str, Any] | None", told if isinstance(told, dict) else None)
+        is_error = chunk is not None and (chunk.get("error") or chunk.get("object") == "error")
+        if chunk is None or is_error or frame.name == b"error":
+            raise failure_of_refusal(self._model, described(cast("object", told)))
         return chunk
 
     def _take(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
@@ -217,7 +216,8 @@ def _parts(content: object) -> list[tuple[str, str]]:
         match part:
             case {"type": "text", "text": str(text)} if text:
                 found.append(("text", text))
-            case {"type": "thinking", "thinking": thinking}:
+            case {"type": "thinking"}:
+                thinking = cast("dict[str, object]", part).get("thinking")
                 found += [("reasoning", text) for _, text in _parts(thinking)]
             case _:
                 continue

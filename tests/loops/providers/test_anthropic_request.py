@@ -50,9 +50,10 @@ def test_what_the_caller_says_goes_first() -> None:
 def test_tools_of_the_service_stand_beside_ours() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
 
-    body = to_wire(request("hi", params={"tools": [search]}), caches=False)
+    body = to_wire(request("hi", params={"tools": [search]}))
 
-    assert body["tools"] == [search]
+    assert body["tools"] == [{**search, "cache_control": MARK}]
+    assert "cache_control" not in search
 
 
 def test_a_system_message_of_the_history_stands_in_front() -> None:
