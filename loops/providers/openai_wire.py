@@ -90,10 +90,10 @@ class OpenAIReader:
         except orjson.JSONDecodeError as error:
             shown = cut_text(frame.data.decode("utf-8", "replace"), 100)
             raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
-        chunk = cast("dict[str, Any] | None", told if isinstance(told, dict) else None)
+        chunk = _object(told)
         is_error = chunk is not None and (chunk.get("error") or chunk.get("object") == "error")
         if chunk is None or is_error or frame.name == b"error":
-            raise failure_of_refusal(self._model, described(cast("object", told)))
+            raise failure_of_refusal(self._model, described(told))
         return chunk
 
     def _take(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
@@ -222,6 +222,10 @@ def _parts(content: object) -> list[tuple[str, str]]:
             case _:
                 continue
     return found
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _whole(value: object) -> int | None:
