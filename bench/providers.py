@@ -26,7 +26,7 @@ from .measuring import ROOT, arguments, keep, machine, medians, show
 from .probe import open_server
 from .processes import Processes
 
-SDKS = {"anthropic": "anthropic==1.13.0", "openai": "openai==3.22.1"}
+SDKS = {"anthropic": "anthropic==2.14.0", "openai": "openai==3.57.0"}
 TIMES = 5
 REQUEST = ModelRequest(model="m", messages=tuple(Messages.of("hi")))
 
