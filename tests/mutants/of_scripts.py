@@ -154,8 +154,8 @@ OF_SCRIPTS = (
     Mutant(
         "a started call may shorten its turn",
         lua("start_call"),
-        "if tonumber(length) < tonumber(ARGV[last - 8]) then",
-        "if true then",
+        "not known[1] and tonumber(length) < tonumber(ARGV[last - 8])",
+        "not known[1]",
         (PASSES,),
     ),
     Mutant(
