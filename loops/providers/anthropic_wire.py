@@ -6,17 +6,15 @@ unknown events are passed over.
 
 from typing import Any, cast
 
-import orjson
-
 from loops.blocks import Raw
 from loops.errors import Incomplete, Unavailable
-from loops.jsonable import cut_text
 from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
 from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
 from .failures import described, failure_of_refusal
-from .sse import SseParser
+from .reader import ReplyReader
+from .sse import Frame
 
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -26,22 +24,17 @@ _USAGE = {
 }
 
 
-class AnthropicReader:
+class AnthropicReader(ReplyReader):
     """Reads one reply. Blocks are numbered on from `first`, in the order in which they begin."""
 
     def __init__(self, model: str, *, first: int = 0) -> None:
-        self._model = model
-        self._parser = SseParser()
+        super().__init__(model)
         self._open: dict[int, OpenBlock] = {}
         self._usage: dict[str, int] = {}
         self.next_block = first
         self.content: list[Raw] = []
         """The blocks that are complete, as they go back to the service."""
         self.stop_reason: str | None = None
-        self.is_over = False
-        """Whether the reply has come to its end."""
-        self.says_more = False
-        """Whether the last bytes said anything but that the service is alive."""
 
     @property
     def usage(self) -> Usage | None:
@@ -51,23 +44,14 @@ class AnthropicReader:
         told = {ours: self._usage.get(theirs) for ours, theirs in _USAGE.items()}
         return Usage(**told)
 
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        """Return what the bytes complete; nothing after the end of the reply.
+    def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
+        told = _fields(self._json(frame.data))
+        if not told:
+            raise Unavailable(f"the model {self._model!r} sent an event that is no object")
+        self.says_more = self.says_more or told.get("type") != "ping"
+        self._take_event(told, events)
 
-        Raises:
-            ProviderError: When the service reports a failure, or sends what no reply can be.
-        """
-        events: list[ModelEvent] = []
-        self.says_more = False
-        for frame in self._parser.feed(chunk):
-            if self.is_over:
-                break
-            told = self._read(frame.data)
-            self.says_more = self.says_more or told.get("type") != "ping"
-            self._take(told, events)
-        return events
-
-    def _take(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+    def _take_event(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         match told.get("type"):
             case "content_block_delta":
                 self._grow_block(told, events)
@@ -94,16 +78,6 @@ class AnthropicReader:
     def close(self) -> list[ModelEvent]:
         """Return nothing: a reply without its end is none."""
         return []
-
-    def _read(self, data: bytes) -> dict[str, Any]:
-        try:
-            told: object = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            shown = cut_text(data.decode("utf-8", "replace"), 100)
-            raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
-        if not isinstance(told, dict):
-            raise Unavailable(f"the model {self._model!r} sent an event that is no object")
-        return cast("dict[str, Any]", told)
 
     def _begin_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         message = _fields(told.get("message"))

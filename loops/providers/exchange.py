@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import Protocol
 
 import httpx
 
@@ -19,6 +18,7 @@ from loops.errors import Incomplete, Timeout, Unavailable
 from loops.reply import ModelEvent
 
 from .failures import failure_of_refusal, refusal_of
+from .reader import ReplyReader
 
 CONNECT = timedelta(seconds=10)
 """How long a connection may take."""
@@ -41,33 +41,6 @@ class Exchange:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     idle: timedelta = IDLE
-
-
-class ReplyReader(Protocol):
-    """Makes events of a reply's bytes."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the reply has come to its end."""
-        ...
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the reply may end here, though its end was not told."""
-        ...
-
-    @property
-    def says_more(self) -> bool:
-        """Whether the last bytes said anything but that the service is alive."""
-        ...
-
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        """Return what the bytes complete."""
-        ...
-
-    def close(self) -> list[ModelEvent]:
-        """Return what the end of the connection completes."""
-        ...
 
 
 async def exchange(

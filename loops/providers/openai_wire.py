@@ -8,8 +8,6 @@ told, or its end was: `[DONE]`.
 from collections.abc import Mapping
 from typing import Any, cast
 
-import orjson
-
 from loops.errors import Refused, Unavailable
 from loops.jsonable import cut_text
 from loops.messages import Usage
@@ -30,7 +28,8 @@ from loops.reply import (
 
 from .failures import described, failure_of_refusal
 from .openai_calls import Calls
-from .sse import Frame, SseParser
+from .reader import ReplyReader
+from .sse import Frame
 
 _DONE = b"[DONE]"
 
@@ -38,12 +37,11 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 """The names under which servers send what a model thinks."""
 
 
-class OpenAIReader:
+class OpenAIReader(ReplyReader):
     """Reads one reply."""
 
     def __init__(self, model: str) -> None:
-        self._model = model
-        self._parser = SseParser()
+        super().__init__(model)
         self._calls = Calls()
         self._growing: tuple[str, int] | None = None
         """The kind and number of the block that grows, unless it is a call."""
@@ -52,51 +50,32 @@ class OpenAIReader:
         self._reason: str | None = None
         self._refusal: list[str] = []
         self._usage: Usage | None = None
-        self.is_over = False
-        """Whether the reply has come to its end."""
-        self.says_more = False
-        """Whether the last bytes said anything but that the service is alive."""
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing that matters is missing, though more may come: what it has cost."""
         return self._reason is not None
 
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        """Return what the bytes complete; nothing after the end of the reply.
-
-        Raises:
-            ProviderError: When the service reports a failure, or sends what no reply can be.
-        """
-        events: list[ModelEvent] = []
-        self.says_more = False
-        for frame in self._parser.feed(chunk):
-            if self.is_over:
-                break
-            self.says_more = True
-            if frame.data.strip() == _DONE:
-                events += self._end()
-            else:
-                self._take(self._read(frame), events)
-        return events
-
     def close(self) -> list[ModelEvent]:
         """Return what ends the reply when the connection does, if it is whole."""
         return self._end() if self.is_whole and not self.is_over else []
 
-    def _read(self, frame: Frame) -> dict[str, Any]:
-        try:
-            told: object = orjson.loads(frame.data)
-        except orjson.JSONDecodeError as error:
-            shown = cut_text(frame.data.decode("utf-8", "replace"), 100)
-            raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
+    def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
+        self.says_more = True
+        if frame.data.strip() == _DONE:
+            events += self._end()
+        else:
+            self._take_chunk(self._chunk(frame), events)
+
+    def _chunk(self, frame: Frame) -> dict[str, Any]:
+        told = self._json(frame.data)
         chunk = _object(told)
         is_error = chunk is not None and (chunk.get("error") or chunk.get("object") == "error")
         if chunk is None or is_error or frame.name == b"error":
             raise failure_of_refusal(self._model, described(told))
         return chunk
 
-    def _take(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
+    def _take_chunk(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
         if not self._has_begun:
             self._has_begun = True
             events.append(StreamStart(model=str(chunk.get("model") or self._model)))

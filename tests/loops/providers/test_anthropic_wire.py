@@ -25,6 +25,7 @@ from loops.reply import (
     ToolStart,
 )
 from tests.loops.providers import anthropic_wires as wires
+from tests.loops.providers.anything import JSON
 
 PLACES = st.lists(st.integers(0, 100_000), max_size=30)
 
@@ -257,15 +258,6 @@ def test_usage_that_is_not_told_is_unknown_and_not_nothing() -> None:
     assert reader.usage is None
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 KINDS = st.sampled_from(
     ["message_start", "content_block_start", "content_block_delta", "content_block_stop",
      "message_delta", "message_stop", "error", "ping", "new"]

@@ -14,6 +14,7 @@ from loops.providers.openai_wire import OpenAIReader
 from loops.reply import ModelEvent, StreamEnd, StreamStart, ToolEnd, ToolStart
 from tests.loops.providers import openai_wires as wires
 from tests.loops.providers.anthropic_wires import cut
+from tests.loops.providers.anything import JSON
 from tests.loops.providers.openai_wires import call
 
 PLACES = st.lists(st.integers(0, 100_000), max_size=30)
@@ -247,15 +248,6 @@ def test_usage_that_is_not_told_is_unknown_and_not_nothing() -> None:
     assert end(wires.said("a"), wires.chunk(reason="stop")).usage is None
 
 
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=5,
-)
 FUNCTIONS = st.fixed_dictionaries({}, optional={"name": JSON, "arguments": JSON})
 CALLS = st.fixed_dictionaries(
     {}, optional={"index": st.integers(0, 1) | JSON, "id": JSON, "function": FUNCTIONS | JSON}
