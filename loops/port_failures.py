@@ -40,7 +40,7 @@ def failure_of(port: str, error: Exception) -> Exception:
             return inner
         case httpx.TimeoutException():
             return Timeout(f"the model {port!r} did not answer in time: {describe(inner)}")
-        case httpx.TransportError():
+        case httpx.RequestError():
             return Unavailable(f"the model {port!r} cannot be reached: {describe(inner)}")
         case httpx.HTTPStatusError():
             return _by_status(port, inner.response)

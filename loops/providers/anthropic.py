@@ -10,17 +10,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import httpx
-import orjson
 
+from loops.blocks import Raw
 from loops.closing import closing
 from loops.errors import Refused, SetupError, Unavailable
-from loops.messages import Message
+from loops.messages import Message, Usage
 from loops.model import ModelRequest
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
 from .anthropic_request import to_wire
 from .anthropic_wire import AnthropicReader
-from .exchange import IDLE, Exchange, exchange
+from .exchange import IDLE, Exchange, address_of, body_of, exchange, key_of
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -47,7 +47,7 @@ class AnthropicModel:
         Raises:
             SetupError: When there is no key.
         """
-        key = api_key or os.environ.get("ANTHROPIC_API_KEY", "")
+        key = key_of(api_key, "ANTHROPIC_API_KEY")
         if not key:
             raise SetupError(
                 f"the model 'anthropic/{name}' needs a key: set ANTHROPIC_API_KEY, or give api_key"
@@ -55,7 +55,7 @@ class AnthropicModel:
         base = base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
         self.name = f"anthropic/{name}"
         self._model = name
-        self._url = f"{base.rstrip('/')}/v1/messages"
+        self._url = address_of(base, "/v1/messages")
         self._key = key
         self._client = client
         self._caches = caches
@@ -71,30 +71,40 @@ class AnthropicModel:
             ProviderError: When the service fails; `retryable` says whether asking again may help.
         """
         asked = replace(request, model=self._model)
-        first, pauses = 0, 0
+        first, pauses, usage = 0, 0, None
         while True:
-            reader = AnthropicReader(self.name, first=first)
+            reader = AnthropicReader(self.name, first=first, secret=self._key)
             events = exchange(self._exchange(asked), self.name, reader, client=self._client)
             async with closing(events):
                 async for event in events:
                     if not (pauses and isinstance(event, StreamStart)):
                         yield event  # noqa: ASYNC119 - `closing` only closes
+            usage = _sum(usage, reader.usage)
             if reader.stop_reason != "pause_turn":
                 break
             pauses += 1
             if pauses > PAUSES:
                 raise Unavailable(f"the model {self.name!r} paused its reply {pauses} times")
             first = reader.next_block
-            said = Message.from_raw({"role": "assistant", "content": reader.content})
+            content = [each for each in reader.content if not _is_blank(each)]
+            said = Message.from_raw({"role": "assistant", "content": content})
             asked = replace(asked, messages=(*asked.messages, said))
         if reader.stop_reason == "refusal":
             raise Refused(f"the model {self.name!r} declined to answer")
-        yield StreamEnd(stop_reason=reader.stop_reason, usage=reader.usage)
+        yield StreamEnd(stop_reason=reader.stop_reason, usage=usage)
 
     def _exchange(self, request: ModelRequest) -> Exchange:
         betas = request.params.get("betas", [])
         headers = {"x-api-key": self._key, "anthropic-version": VERSION}
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
-        body = orjson.dumps(to_wire(request, caches=self._caches))
-        return Exchange(self._url, headers, body, self._idle)
+        body = body_of(to_wire(request, caches=self._caches))
+        return Exchange(self._url, headers, body, self._idle, self._key)
+
+
+def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
+    return (one + other) if one is not None and other is not None else one or other
+
+
+def _is_blank(block: Raw) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()

@@ -5,7 +5,7 @@ Blocks that we do not know are kept word for word, and grow as their deltas say.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -26,6 +26,8 @@ from loops.reply import (
     ToolEnd,
     ToolStart,
 )
+
+from .reader import fields, word
 
 
 @dataclass(slots=True)
@@ -52,11 +54,11 @@ def begun(block: OpenBlock) -> ModelEvent | None:
         case "thinking":
             return ReasoningStart(number)
         case "redacted_thinking":
-            return ReasoningStart(number, redacted=str(raw.get("data", "")))
+            return ReasoningStart(number, redacted=word(raw.get("data")))
         case "tool_use":
-            return ToolStart(number, str(raw.get("id", "")), str(raw.get("name", "")))
+            return ToolStart(number, word(raw.get("id")), word(raw.get("name")))
         case _ if _is_builtin(block):
-            return BuiltinToolStart(number, str(raw.get("id", "")), str(raw.get("name", "")))
+            return BuiltinToolStart(number, word(raw.get("id")), word(raw.get("name")))
         case _:
             return None
 
@@ -64,20 +66,20 @@ def begun(block: OpenBlock) -> ModelEvent | None:
 def ended(block: OpenBlock) -> ModelEvent:
     """Return the event with which the block ends."""
     number, raw = block.number, block.raw
-    call = (number, str(raw.get("id", "")), str(raw.get("name", "")))
+    call = (number, word(raw.get("id")), word(raw.get("name")))
     match block.kind:
         case "text":
-            return TextEnd(number, citations=raw.get("citations") or None)
+            return TextEnd(number, citations=_citations(raw.get("citations")))
         case "thinking" | "redacted_thinking":
-            return ReasoningEnd(number, signature=raw.get("signature") or None)
+            return ReasoningEnd(number, signature=word(raw.get("signature")) or None)
         case "tool_use":
             return ToolEnd(*call, _arguments(block))
         case _ if _is_builtin(block):
             kept = {name: value for name, value in raw.items() if name != "input"}
             return BuiltinToolEnd(*call, _arguments(block), raw=kept)
         case kind:
-            name = str(raw.get("name") or kind.removesuffix("_tool_result"))
-            return BuiltinToolResult(number, str(raw.get("tool_use_id", "")), name, raw)
+            name = word(raw.get("name")) or kind.removesuffix("_tool_result")
+            return BuiltinToolResult(number, word(raw.get("tool_use_id")), name, raw)
 
 
 def whole(block: OpenBlock) -> Raw:
@@ -91,6 +93,11 @@ def whole(block: OpenBlock) -> Raw:
             return block.raw
 
 
+def _citations(told: object) -> list[Raw] | None:
+    all_of_them = cast("list[object]", told) if isinstance(told, list) else []
+    return [told for each in all_of_them if (told := fields(each))] or None
+
+
 def _is_builtin(block: OpenBlock) -> bool:
     """Whether the block is a call that the service performs itself, whatever its family."""
     return block.kind.endswith("tool_use") and block.kind != "tool_use"
@@ -98,7 +105,13 @@ def _is_builtin(block: OpenBlock) -> bool:
 
 def _arguments(block: OpenBlock) -> str:
     """Return the arguments as written; a call without a delta has those that it began with."""
-    return block.text or orjson.dumps(block.raw.get("input") or {}).decode()
+    if block.text:
+        return block.text
+    try:
+        return orjson.dumps(block.raw.get("input") or {}).decode()
+    except TypeError:
+        # It is nested deeper than anybody reads: no call that could be carried out.
+        return "{"
 
 
 def _input(block: OpenBlock) -> object:

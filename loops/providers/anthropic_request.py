@@ -1,6 +1,9 @@
 """A request to Anthropic's Messages; pure."""
 
-from loops.blocks import Raw
+import re
+from typing import Any
+
+from loops.blocks import Block, Raw, ThinkingBlock
 from loops.model import ModelRequest
 
 from .marks import mark
@@ -23,14 +26,20 @@ def to_wire(request: ModelRequest, *, caches: bool = True) -> Raw:
         else:
             role = "assistant" if message.role == "assistant" else "user"
             messages.append(
-                {"role": role, "content": [_out(each.raw()) for each in message.content]}
+                {
+                    "role": role,
+                    "content": [
+                        _out(each.raw()) for each in message.content if not _is_foreign(each)
+                    ],
+                }
             )
     tools = [
         {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
         for tool in request.tools
     ]
     # Copies, for what is marked must not be the caller's own.
-    tools += [dict(each) for each in request.params.get("tools", [])]
+    extra: list[Raw] = request.params.get("tools") or []
+    tools += [dict(each) for each in extra]
     body: Raw = {"system": system, "tools": tools, "messages": messages}
     mark(body, adds=caches)
     told = {name: value for name, value in body.items() if value or name == "messages"}
@@ -43,6 +52,32 @@ _OURS = frozenset({"tools", "betas", "model", "messages", "stream"})
 """What of `params` is no field of the body, or not theirs to say."""
 
 
+def _is_foreign(block: Block) -> bool:
+    """Whether the block is thinking that the service has not signed: it takes no other."""
+    return isinstance(block, ThinkingBlock) and not block.signature
+
+
 def _out(block: Raw) -> Raw:
-    """Return the block as the service knows it: our own key of a call is not its business."""
-    return {name: value for name, value in block.items() if name != "call"}
+    """Return the block as the service takes it: our own key of a call is not its business."""
+    match block.get("type"):
+        case "tool_use":
+            kept = {name: value for name, value in block.items() if name != "call"}
+            name = _NO_NAME.sub("_", str(block["name"])) or "unknown"
+            return {**kept, "id": _NO_NAME.sub("_", str(block["id"])), "name": name}
+        case "tool_result":
+            call = _NO_NAME.sub("_", str(block["tool_use_id"]))
+            return {**block, "tool_use_id": call, "content": _content(block.get("content"))}
+        case _:
+            return block
+
+
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def _content(content: Any) -> Any:
+    """Return a result's content without empty text, which the service refuses."""
+    return content if isinstance(content, str | None) else [each for each in content if _says(each)]
+
+
+def _says(part: Raw) -> bool:
+    return part.get("type") != "text" or bool(str(part.get("text", "")).strip())

@@ -12,8 +12,7 @@ from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
 from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
-from .failures import described, failure_of_refusal
-from .reader import ReplyReader
+from .reader import ReplyReader, fields, word
 from .sse import Frame
 
 _USAGE = {
@@ -24,13 +23,20 @@ _USAGE = {
 }
 
 
+CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Reasons for which a reply may end in the middle of what it had to say."""
+
+
 class AnthropicReader(ReplyReader):
     """Reads one reply. Blocks are numbered on from `first`, in the order in which they begin."""
 
-    def __init__(self, model: str, *, first: int = 0) -> None:
-        super().__init__(model)
+    def __init__(self, model: str, *, first: int = 0, secret: str = "") -> None:
+        super().__init__(model, secret=secret)
         self._open: dict[int, OpenBlock] = {}
         self._usage: dict[str, int] = {}
+        self._held: OpenBlock | None = None
+        """A call without any argument: whether it was cut is told only by what comes next."""
+        self._has_begun = False
         self.next_block = first
         self.content: list[Raw] = []
         """The blocks that are complete, as they go back to the service."""
@@ -45,7 +51,9 @@ class AnthropicReader(ReplyReader):
         return Usage(**told)
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
-        told = _fields(self._json(frame.data))
+        told = fields(self._json(frame.data))
+        if frame.name == b"error" or ("error" in told and "type" not in told):
+            raise self._failure(told)
         if not told:
             raise Unavailable(f"the model {self._model!r} sent an event that is no object")
         self.says_more = self.says_more or told.get("type") != "ping"
@@ -62,11 +70,11 @@ class AnthropicReader(ReplyReader):
             case "message_start":
                 self._begin_reply(told, events)
             case "message_delta":
-                self._change_reply(told)
+                self._change_reply(told, events)
             case "message_stop":
-                self._end_reply()
+                self._end_reply(events)
             case "error":
-                raise failure_of_refusal(self._model, described(told))
+                raise self._failure(told)
             case _:
                 return
 
@@ -80,15 +88,17 @@ class AnthropicReader(ReplyReader):
         return []
 
     def _begin_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        message = _fields(told.get("message"))
+        message = fields(told.get("message"))
         self._count(message.get("usage"))
-        events.append(StreamStart(model=str(message.get("model") or self._model)))
+        self._has_begun = True
+        events.append(StreamStart(model=word(message.get("model")) or self._model))
 
     def _begin_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        raw = dict(_fields(told.get("content_block")))
+        raw = dict(fields(told.get("content_block")))
         index, kind = told.get("index"), raw.get("type")
         if not isinstance(index, int) or not isinstance(kind, str) or index in self._open:
-            raise self._confused(f"began block {index!r} of kind {kind!r}")
+            raise self._confused("began a block that is open, or none")
+        self._release(events)
         block = self._open[index] = OpenBlock(self.next_block, kind, raw)
         self.next_block += 1
         if (event := begun(block)) is not None:
@@ -100,9 +110,9 @@ class AnthropicReader(ReplyReader):
     def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         index = told.get("index")
         block = self._open.get(index) if isinstance(index, int) else None
-        delta = _fields(told.get("delta"))
+        delta = fields(told.get("delta"))
         if block is None or not delta:
-            raise self._confused(f"sent a delta for block {told.get('index')!r}")
+            raise self._confused("sent a delta for a block that it has not begun")
         match delta:
             case {"type": "text_delta", "text": str(text)}:
                 self._grow(block, text, events)
@@ -113,7 +123,9 @@ class AnthropicReader(ReplyReader):
             case {"type": "signature_delta", "signature": str(signature)}:
                 block.raw["signature"] = signature
             case {"type": "citations_delta", "citation": citation}:
-                block.raw["citations"] = [*(block.raw.get("citations") or []), citation]
+                before: object = block.raw.get("citations")
+                kept = cast("list[object]", before) if isinstance(before, list) else []
+                block.raw["citations"] = [*kept, citation]
             case _:
                 merge(block, delta)
 
@@ -127,29 +139,40 @@ class AnthropicReader(ReplyReader):
         index = told.get("index")
         block = self._open.pop(index, None) if isinstance(index, int) else None
         if block is None:
-            raise self._confused(f"ended block {told.get('index')!r}")
-        events.append(ended(block))
+            raise self._confused("ended a block that it has not begun")
+        if block.kind == "tool_use" and not block.text and not block.raw.get("input"):
+            self._held = block
+        else:
+            events.append(ended(block))
         self.content.append(whole(block))
 
-    def _change_reply(self, told: dict[str, Any]) -> None:
-        self._count(told.get("usage"))
-        reason = _fields(told.get("delta")).get("stop_reason")
-        self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
+    def _release(self, events: list[ModelEvent]) -> None:
+        """Give the call that was held: it is whole, unless the reply was too long."""
+        if self._held is not None:
+            if self.stop_reason in CUT:
+                self._held.pieces.append("{")
+            events.append(ended(self._held))
+            self._held = None
 
-    def _end_reply(self) -> None:
+    def _change_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        self._count(told.get("usage"))
+        reason = word(fields(told.get("delta")).get("stop_reason"))
+        self.stop_reason = reason or self.stop_reason
+        if reason:
+            self._release(events)
+
+    def _end_reply(self, events: list[ModelEvent]) -> None:
         if self._open:
             raise Incomplete(f"the model {self._model!r} ended its reply in the middle of a block")
+        if not self._has_begun:
+            raise self._confused("ended a reply that it has not begun")
+        self._release(events)
         self.is_over = True
 
     def _count(self, usage: object) -> None:
         # What is told later is the whole so far, and not more of it.
-        counts = {name: _fields(usage).get(name) for name in _USAGE.values()}
+        counts = {name: fields(usage).get(name) for name in _USAGE.values()}
         self._usage |= {name: count for name, count in counts.items() if isinstance(count, int)}
 
     def _confused(self, what: str) -> Unavailable:
         return Unavailable(f"the model {self._model!r} {what}, which fits no reply")
-
-
-def _fields(value: object) -> dict[str, Any]:
-    """Return the value if it is an object, and an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -34,6 +34,9 @@ LONGEST_WAIT = timedelta(minutes=10)
 SHOWN = 300
 """How many characters of a refusal's text an error shows."""
 
+READ = 4096
+"""How many characters of a refusal's text are looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -59,7 +62,7 @@ def refusal_of(
         told = orjson.loads(body)
     except orjson.JSONDecodeError:
         text = clean_text(body.decode("utf-8", "replace")).strip()
-        return Refusal(status, "", "" if text.startswith("<") else text, named)
+        return Refusal(status, "", "" if text.startswith("<") else text[:READ], named)
     return described(told, status=status, headers=named)
 
 
@@ -74,18 +77,30 @@ def described(
     while isinstance(error, Mapping) and "error" in error:
         error = cast("Mapping[str, object]", error)["error"]
     if not isinstance(error, Mapping):
-        return Refusal(status, "", clean_text(str(error or "")), headers or {})
+        text = error if isinstance(error, str) else ""
+        return Refusal(status, "", clean_text(text[:READ]), headers or {})
     fields = dict(cast("Mapping[str, Any]", error))
-    kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
-    text = fields.get("message") or fields.get("detail") or fields.get("msg") or ""
-    if not isinstance(text, str):
-        text = orjson.dumps(text).decode()
-    return Refusal(status, " ".join(kinds), clean_text(text), headers or {}, fields)
+    kinds = " ".join(
+        str(fields[name])
+        for name in ("type", "code", "status")
+        if isinstance(fields.get(name), str | int)
+    )
+    told_in = (fields.get(name) for name in ("message", "detail", "msg"))
+    text = next((text for text in told_in if isinstance(text, str)), "")
+    return Refusal(status, kinds[:SHOWN], clean_text(text[:READ]), headers or {}, fields)
 
 
-def failure_of_refusal(model: str, refusal: Refusal) -> ProviderError:
-    """Return the error that a refusal is; it says whether asking again may help."""
-    told = _told(model, refusal)
+def hidden(text: str, secret: str) -> str:
+    """Return the text without the secret, which a service may have echoed."""
+    return text.replace(secret, "[key]") if secret else text
+
+
+def failure_of_refusal(model: str, refusal: Refusal, *, secret: str = "") -> ProviderError:
+    """Return the error that a refusal is; it says whether asking again may help.
+
+    `secret` is what its text must not show, whatever the service echoes.
+    """
+    told = _told(model, refusal, secret)
     size = _size(refusal)
     if size is not None:
         return ContextTooLong(told, limit=size[0], sent=size[1], status=refusal.status)
@@ -96,29 +111,42 @@ def failure_of_refusal(model: str, refusal: Refusal) -> ProviderError:
     return kind(told, status=refusal.status)
 
 
-def _told(model: str, refusal: Refusal) -> str:
+def _told(model: str, refusal: Refusal, secret: str) -> str:
     status = f" {refusal.status}" if refusal.status else " with an error"
-    kind = f" ({refusal.kind})" if refusal.kind else ""
-    text = f": {cut_text(refusal.text, SHOWN)}" if refusal.text else ""
+    kind = f" ({hidden(refusal.kind, secret)})" if refusal.kind else ""
+    text = f": {cut_text(hidden(refusal.text, secret), SHOWN)}" if refusal.text else ""
     return f"the model {model!r} answered{status}{kind}{text}"
+
+
+def _long(pattern: str) -> re.Pattern[str]:
+    """Return the pattern with its named numbers, which may have commas in them."""
+    named = re.sub(r"<(\w+)>", lambda name: rf"(?P<{name[1]}>\d[\d,]{{0,14}})", pattern)
+    return re.compile(named, re.IGNORECASE | re.DOTALL)
 
 
 # The words of a request that is too long, with its limit and size where they are told.
 _TOO_LONG = tuple(
-    re.compile(pattern, re.IGNORECASE | re.DOTALL)
-    for pattern in (
-        r"prompt is too long: (?P<sent>\d+) tokens > (?P<limit>\d+)",
-        r"exceed(?:s)? context limit: (?P<input>\d+) \+ (?P<output>\d+) > (?P<limit>\d+)",
-        r"maximum (?:context|prompt) length is (?P<limit>\d+)(?:.{0,200}?(?P<sent>\d{2,}) tokens)?",
-        r"input token count \(?(?P<sent>\d+)\)? exceeds .{0,60}?\((?P<limit>\d+)\)",
-        r"exceed the configured limit of (?P<limit>\d+) tokens.{0,100}?(?P<sent>\d+) tokens",
-        r"request \((?P<sent>\d+) tokens\) exceeds the available context size \((?P<limit>\d+)",
-        r"contains (?P<sent>\d+) tokens .{0,60}?(?P<limit>\d+) maximum context length",
-        r"exceeds? the (?:available |model's |maximum )?context (?:size|length|window)",
-        r"(?:input|prompt|request) is too (?:long|large) for (?:the )?(?:requested )?model",
-        r"reduce the length of the (?:messages|prompt|input)",
-        r"context[ _](?:length|window)[ _]exceeded",
-        r"too many tokens: size limit exceeded",
+    map(
+        _long,
+        (
+            r"prompt is too long: <sent> tokens > <limit>",
+            r"prompt is too long: <sent>, model maximum context length: <limit>",
+            r"exceed(?:s)? context limit: <input> \+ <output> > <limit>",
+            r"maximum (?:context|prompt) length is <limit>(?:.{0,200}?<sent> tokens)?",
+            r"input token count \(?<sent>\)? exceeds .{0,60}?\(?<limit>\)?",
+            r"input token count exceeds the maximum number of tokens allowed \(?<limit>",
+            r"exceed the configured limit of <limit> tokens.{0,100}?<sent> tokens",
+            r"exceeded model token limit: <limit> \(requested: <sent>\)",
+            r"request \(<sent> tokens\) exceeds the available context size \(<limit>",
+            r"contains <sent> tokens .{0,60}?<limit> maximum context length",
+            r"range of input length should be \[1, <limit>\]",
+            r"exceeds? the (?:available |model's |maximum )?context (?:size|length|window)",
+            r"prompt exceeds max(?:imum)? length",
+            r"(?:input|prompt|request) is too (?:long|large)",
+            r"reduce the length of the (?:messages|prompt|input)",
+            r"context[ _](?:length|window)[ _]exceeded",
+            r"too many tokens: size limit exceeded",
+        ),
     )
 )
 _TOO_LONG_KINDS = re.compile(r"context_length_exceeded|exceed_context_size|string_above_max_length")
@@ -128,7 +156,8 @@ def _size(refusal: Refusal) -> tuple[int | None, int | None] | None:
     """Return limit and size of a request that is too long, as far as told; None for any other."""
     for pattern in _TOO_LONG:
         if found := pattern.search(refusal.text):
-            told = {name: int(value) for name, value in found.groupdict().items() if value}
+            named = found.groupdict().items()
+            told = {name: int(value.replace(",", "")) for name, value in named if value}
             both = told.get("input", 0) + told.get("output", 0)
             return told.get("limit"), told.get("sent", both or None)
     if _TOO_LONG_KINDS.search(refusal.kind):
@@ -213,6 +242,6 @@ def _seconds(text: str, unit: float) -> float | None:
 def _until(text: str, now: datetime) -> float | None:
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+        return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    except (ValueError, OverflowError):
         return None
-    return (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()

@@ -9,6 +9,8 @@ from typing import Any
 
 from loops.blocks import Raw
 
+from .reader import fields
+
 MOST = 4
 """How many marks the service takes."""
 
@@ -22,7 +24,8 @@ def mark(body: Raw, *, adds: bool) -> None:
     for part in _parts(body):
         if "cache_control" in part and not _takes_mark(part):
             del part["cache_control"]
-    if adds:
+    # One of the caller's that lives longer may not stand behind one of ours.
+    if adds and not any("ttl" in fields(part.get("cache_control")) for part in _parts(body)):
         for end in _ends(body):
             end.setdefault("cache_control", dict(MARK))
     marked = [part for part in _parts(body) if "cache_control" in part]
@@ -52,4 +55,6 @@ def _parts(body: Raw) -> Iterator[Raw]:
 
 def _takes_mark(part: dict[str, Any]) -> bool:
     kind = part.get("type")
+    if part.get("defer_loading"):
+        return False
     return kind not in _UNMARKED and (kind != "text" or bool(part["text"].strip()))

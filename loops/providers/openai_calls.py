@@ -5,6 +5,7 @@ whatever its index; else the index tells; else it is the call that grew last. Tw
 put into one.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -63,37 +64,58 @@ class Calls:
         """
         told = delta.get("function")
         function: dict[str, Any] = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-        call_id, index = _text(delta.get("id")), _number(delta.get("index"))
-        name, text = _text(function.get("name")), _arguments(function.get("arguments"))
-        call = self._call_of(call_id, index, name)
+        said = _Delta(
+            _text(delta.get("id")),
+            _number(delta.get("index")),
+            _text(function.get("name")),
+            _arguments(function.get("arguments")),
+        )
+        call = self._call_of(said)
         is_new = call is None
         if call is None:
-            call = OpenCall(block, index, call_id)
+            call = OpenCall(block, said.index, said.id)
             self._calls.append(call)
         self._last = call
-        call.id = call.id or call_id
-        if name and name != call.name and not call.pieces:
-            call.name += name
-        if text:
-            call.pieces.append(text)
-        return call, is_new, text
+        call.id = call.id or said.id
+        if said.name and said.name != call.name and not (call.pieces and call.name):
+            call.name += said.name
+        if said.text:
+            call.pieces.append(said.text)
+        return call, is_new, said.text
 
-    def _call_of(self, call_id: str, index: int | None, name: str) -> OpenCall | None:
-        if call_id:
-            known = next((each for each in self._calls if each.id == call_id), None)
-            return known or self._unnamed(index)
-        if index is not None:
-            same = [each for each in self._calls if each.index == index]
-            return same[-1] if same else None
-        last = self._last
-        is_next = last is not None and bool(name) and _is_object(last.text)
-        return None if is_next else last
+    def cut(self) -> None:
+        """Mark the last call as cut, if it has no argument that would show it."""
+        if self._calls and not self._calls[-1].text.strip():
+            self._calls[-1].pieces.append("{")
 
-    def _unnamed(self, index: int | None) -> OpenCall | None:
-        """Return a call that has waited for its id: ids may come late."""
-        last = self._last
-        is_it = last is not None and not last.id and last.index == index
-        return last if is_it else None
+    def _call_of(self, delta: "_Delta") -> OpenCall | None:
+        """Return the call that the delta is of; None for a new one."""
+        if delta.id:
+            for each in self._calls:
+                if each.id == delta.id and delta.index in {None, each.index}:
+                    return each
+            # An id may come late.
+            found = [each for each in self._calls if not each.id and each.index == delta.index]
+        elif delta.index is not None:
+            found = [each for each in self._calls if each.index == delta.index][-1:]
+        else:
+            found = [] if self._last is None else [self._last]
+        return found[0] if found and not delta.begins_after(found[0]) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """What a delta of a call says."""
+
+    id: str
+    index: int | None
+    name: str
+    text: str
+
+    def begins_after(self, call: OpenCall) -> bool:
+        """Say whether it is the beginning of another call: that one is whole, and it has a name."""
+        is_other = bool(self.text) or self.name != call.name
+        return bool(self.name and call.name) and _is_object(call.text) and is_other
 
 
 def _text(value: object) -> str:
@@ -103,7 +125,7 @@ def _text(value: object) -> str:
 def _number(value: object) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
         return int(value)
     return value if isinstance(value, int) else None
 
@@ -111,7 +133,13 @@ def _number(value: object) -> int | None:
 def _arguments(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        # It is nested deeper than anybody reads: no call that could be carried out.
+        return "{"
 
 
 def _is_object(text: str) -> bool:

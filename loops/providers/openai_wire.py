@@ -26,12 +26,14 @@ from loops.reply import (
     ToolStart,
 )
 
-from .failures import described, failure_of_refusal
 from .openai_calls import Calls
-from .reader import ReplyReader
+from .reader import ReplyReader, word
 from .sse import Frame
 
 _DONE = b"[DONE]"
+
+_FAULTS = frozenset({"error", "abort", "insufficient_system_resource"})
+"""Reasons that are failures of the service."""
 
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 """The names under which servers send what a model thinks."""
@@ -40,8 +42,8 @@ _REASONING = ("reasoning_content", "reasoning", "thinking")
 class OpenAIReader(ReplyReader):
     """Reads one reply."""
 
-    def __init__(self, model: str) -> None:
-        super().__init__(model)
+    def __init__(self, model: str, *, secret: str = "") -> None:
+        super().__init__(model, secret=secret)
         self._calls = Calls()
         self._growing: tuple[str, int] | None = None
         """The kind and number of the block that grows, unless it is a call."""
@@ -72,13 +74,13 @@ class OpenAIReader(ReplyReader):
         chunk = _object(told)
         is_error = chunk is not None and (chunk.get("error") or chunk.get("object") == "error")
         if chunk is None or is_error or frame.name == b"error":
-            raise failure_of_refusal(self._model, described(told))
+            raise self._failure(told)
         return chunk
 
     def _take_chunk(self, chunk: Mapping[str, Any], events: list[ModelEvent]) -> None:
-        if not self._has_begun:
+        if not self._has_begun and "choices" in chunk:
             self._has_begun = True
-            events.append(StreamStart(model=str(chunk.get("model") or self._model)))
+            events.append(StreamStart(model=word(chunk.get("model")) or self._model))
         self._count(chunk.get("usage"))
         choice = _first(chunk.get("choices"))
         if choice is None:
@@ -97,7 +99,7 @@ class OpenAIReader(ReplyReader):
                 break
         for kind, text in _parts(delta.get("content")):
             self._say(kind, text, events)
-        if isinstance(text := delta.get("refusal"), str):
+        if text := word(delta.get("refusal")):
             self._refusal.append(text)
         calls = delta.get("tool_calls")
         for call in cast("list[object]", calls) if isinstance(calls, list) else []:
@@ -142,6 +144,10 @@ class OpenAIReader(ReplyReader):
         if self._refusal or self._reason == "content_filter":
             said = cut_text("".join(self._refusal), 200)
             raise Refused(f"the model {self._model!r} declined to answer{said and ': ' + said}")
+        if self._reason in _FAULTS:
+            raise Unavailable(f"the model {self._model!r} broke its reply off: {self._reason}")
+        if self._reason == "length":
+            self._calls.cut()
         events: list[ModelEvent] = []
         self._end_text(events)
         events += [ToolEnd(call.block, call.id, call.name, call.arguments) for call in self._calls]

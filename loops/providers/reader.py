@@ -1,21 +1,27 @@
 """What all readers of replies share: bytes become events, until the reply is over; pure."""
 
+import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, cast
 
 import orjson
 
-from loops.errors import Unavailable
+from loops.errors import ProviderError, Unavailable
 from loops.jsonable import cut_text
 from loops.reply import ModelEvent
 
+from .failures import described, failure_of_refusal, hidden
 from .sse import Frame, SseParser
 
 
 class ReplyReader(ABC):
     """Makes events of one reply's bytes."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, *, secret: str = "") -> None:
         self._model = model
+        self._secret = secret
+        """What no error may show, whatever a service echoes."""
         self._parser = SseParser()
         self.is_over = False
         """Whether the reply has come to its end."""
@@ -35,19 +41,21 @@ class ReplyReader(ABC):
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
         """Add the events that a frame tells."""
 
-    def feed(self, chunk: bytes) -> list[ModelEvent]:
-        """Return what the bytes complete; nothing after the end of the reply.
+    def feed(self, chunk: bytes) -> Iterator[ModelEvent]:
+        """Yield what the bytes complete; nothing after the end of the reply.
+
+        What came before a failure is yielded before the failure is raised.
 
         Raises:
             ProviderError: When the service reports a failure, or sends what no reply can be.
         """
-        events: list[ModelEvent] = []
         self.says_more = False
         for frame in self._parser.feed(chunk):
             if self.is_over:
                 break
+            events: list[ModelEvent] = []
             self._take(frame, events)
-        return events
+            yield from events
 
     def _json(self, data: bytes) -> object:
         """Return what the data says.
@@ -57,6 +65,28 @@ class ReplyReader(ABC):
         """
         try:
             return orjson.loads(data)
-        except orjson.JSONDecodeError as error:
-            shown = cut_text(data.decode("utf-8", "replace"), 100)
+        except orjson.JSONDecodeError:
+            return self._lenient_json(data)
+
+    def _lenient_json(self, data: bytes) -> object:
+        """Read what orjson does not: halves of characters, which are put together later."""
+        text = data.decode("utf-8", "replace")
+        try:
+            return cast("object", json.loads(text))
+        except (ValueError, RecursionError) as error:
+            shown = cut_text(hidden(text, self._secret), 100)
             raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error
+
+    def _failure(self, told: object) -> ProviderError:
+        """Return the error that the service reports."""
+        return failure_of_refusal(self._model, described(told), secret=self._secret)
+
+
+def word(value: object) -> str:
+    """Return the value if it is text, and nothing for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def fields(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

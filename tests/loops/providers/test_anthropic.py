@@ -230,6 +230,61 @@ def test_without_a_key_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
         AnthropicModel("claude-x")
 
 
+@pytest.mark.parametrize("key", ["sk-canary\u00e9", "sk-\x00canary"])
+def test_a_key_that_no_header_carries_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        AnthropicModel("claude-x", api_key=key)
+
+    assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["localhost:8000/v1", "http://[::1", "ftp://x", "http://"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    with pytest.raises(SetupError, match="an address begins with"):
+        AnthropicModel("claude-x", base_url=address, api_key=KEY)
+
+
+async def test_a_key_from_a_file_has_no_end_of_line() -> None:
+    async with serving(Answer([WHOLE])) as service:
+        named = AnthropicModel("claude-x", base_url=service.url, api_key=f"{KEY}\n")
+        [event async for event in ask(named, request())]
+
+    assert service.asked[0].headers["x-api-key"] == KEY
+
+
+async def test_a_key_that_the_service_echoes_is_not_shown() -> None:
+    body = b'{"type":"error","error":{"type":"authentication_error","message":"no: %b"}}'
+
+    error = await failing(Answer([body % KEY.encode()], status=401, kind="application/json"))
+
+    assert "[key]" in str(error)
+
+
+@pytest.mark.parametrize(("breaks_off", "hangs"), [(True, False), (False, True)])
+async def test_a_refusal_keeps_its_status_whatever_becomes_of_its_text(
+    breaks_off: bool, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "PATIENCE", timedelta(milliseconds=100))
+
+    error = await failing(
+        Answer([b'{"type":'], status=429, headers={"retry-after": "3"}, kind="application/json",
+               breaks_off=breaks_off, hangs=hangs)
+    )  # fmt: skip
+
+    assert isinstance(error, RateLimited)
+    assert error.retry_after == timedelta(seconds=3)
+
+
+async def test_what_a_paused_reply_cost_is_all_of_it() -> None:
+    paused = wires.reply(wires.said(0, "still"), stop_reason="pause_turn")
+    async with serving(Answer([paused]), Answer([wires.reply(wires.said(0, "a"))])) as service:
+        events = await reply(service)
+
+    assert isinstance(events[-1], StreamEnd)
+    assert events[-1].usage is not None
+    assert (events[-1].usage.input_tokens, events[-1].usage.output_tokens) == (20, 40)
+
+
 async def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(Answer([WHOLE])) as service:
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

@@ -115,6 +115,30 @@ def test_empty_text_and_thinking_are_never_marked(part: dict[str, Any]) -> None:
     assert "cache_control" in part
 
 
+def test_what_no_request_may_carry_is_made_fit() -> None:
+    thought = {"type": "thinking", "thinking": "x", "signature": ""}
+    call = {"type": "tool_use", "id": "functions.f:0", "name": "a b", "input": {}}
+    texts = [{"type": "text", "text": " "}, {"type": "text", "text": "1"}]
+    result = {"type": "tool_result", "tool_use_id": "functions.f:0", "content": texts}
+    said = {"role": "assistant", "content": [thought, call]}
+
+    body = to_wire(request("hi", said, {"role": "user", "content": [result]}), caches=False)
+
+    [told] = body["messages"][1]["content"]
+    [answer] = body["messages"][2]["content"]
+    assert (told["id"], told["name"]) == ("functions_f_0", "a_b")
+    assert answer["tool_use_id"] == "functions_f_0"
+    assert answer["content"] == [{"type": "text", "text": "1"}]
+
+
+def test_no_mark_of_ours_stands_before_one_that_lives_longer() -> None:
+    marked = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
+    body = to_wire(request({"role": "user", "content": [marked]}, system="s"))
+
+    assert [part["text"] for part in marks(body)] == ["a"]
+
+
 def test_the_history_is_not_changed() -> None:
     history = Messages.of(["hi"])
     before = history.raw

@@ -111,6 +111,23 @@ def test_a_call_without_arguments_is_a_call(pieces: tuple[str, ...]) -> None:
     assert blocks(wires.called(0, "now", *pieces))[0]["input"] == {}
 
 
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
+def test_a_call_that_was_cut_before_its_arguments_is_not_one_without_any(reason: str) -> None:
+    events, _ = read(wires.reply(wires.called(0, "now", ""), stop_reason=reason))
+
+    assert [each.arguments for each in events if isinstance(each, ToolEnd)] == ["{"]
+
+
+def test_an_error_is_one_by_its_events_name_alone() -> None:
+    with pytest.raises(RateLimited):
+        read(wires.started(), b'event: error\ndata: {"error":{"type":"rate_limit_error"}}\n\n')
+
+
+def test_an_end_without_a_beginning_is_a_fault() -> None:
+    with pytest.raises(Unavailable):
+        read(wires.event("message_stop"))
+
+
 def test_a_call_may_begin_with_its_arguments() -> None:
     whole = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}}
 
@@ -196,9 +213,9 @@ def test_what_is_not_known_is_passed_over() -> None:
 def test_signs_of_life_say_nothing() -> None:
     reader = AnthropicReader("anthropic/x")
 
-    reader.feed(wires.started())
+    list(reader.feed(wires.started()))
     assert reader.says_more
-    reader.feed(wires.event("ping"))
+    list(reader.feed(wires.event("ping")))
     assert not reader.says_more
 
 

@@ -103,6 +103,13 @@ def test_a_refusal_is_an_error_that_says_whether_to_ask_again(
          272000, 300429),
         ("request (5000 tokens) exceeds the available context size (4096 tokens)", 4096, 5000),
         ("Input is too long for requested model.", None, None),
+        ("Your request exceeded model token limit: 262144 (requested: 269030)", 262144, 269030),
+        ("The input token count exceeds the maximum number of tokens allowed 1048576.", 1048576,
+         None),
+        ("The prompt is too long: 140000, model maximum context length: 131071", 131071, 140000),
+        ("Range of input length should be [1, 129024]", 129024, None),
+        ("Prompt exceeds max length", None, None),
+        ("maximum context length is 128,000 tokens", 128000, None),
         ("Please reduce the length of the messages or completion.", None, None),
     ],
 )  # fmt: skip
@@ -132,6 +139,12 @@ def test_the_text_of_a_refusal_is_shown_and_bounded() -> None:
     assert len(str(error)) < 500
 
 
+def test_a_key_that_is_echoed_is_not_shown() -> None:
+    told = refusal_of(b'{"error":{"message":"bad key sk-canary","type":"sk-canary"}}', status=401)
+
+    assert "canary" not in str(failure_of_refusal("m", told, secret="sk-canary"))
+
+
 def test_no_page_of_html_is_shown() -> None:
     assert str(failure(502, b"<html><body>Bad gateway</body>")) == "the model 'acme/x' answered 502"
 
@@ -154,7 +167,9 @@ def test_how_long_to_wait_is_told_in_three_ways(headers: dict[str, str], seconds
     assert retry_after(headers, now=NOW) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("told", ["", "soon", "-3", "1e9", "nan"])
+@pytest.mark.parametrize(
+    "told", ["", "soon", "-3", "1e9", "nan", "Sun, 01 Mar 99999999999999999999 12:00:00 GMT"]
+)
 def test_what_tells_no_time_is_passed_over(told: str) -> None:
     assert retry_after({"retry-after": told}, now=NOW) is None
 

@@ -1,7 +1,9 @@
 """Chat Completions over real HTTP."""
 
+from datetime import timedelta
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -17,6 +19,7 @@ from loops.errors import (
 from loops.fold import fold
 from loops.messages import Messages
 from loops.model import ModelRequest, ask
+from loops.providers import exchange
 from loops.providers.openai import OpenAIModel
 from loops.reply import ModelEvent, StreamEnd
 from tests.loops.providers import openai_wires as wires
@@ -66,6 +69,40 @@ async def test_a_service_that_does_not_know_about_usage_is_asked_without() -> No
         assert fold(await reply(service)).text == "a"
 
     assert ["stream_options" in asked.body for asked in service.asked] == [True, False]
+
+
+async def test_a_service_that_does_not_know_about_usage_is_asked_once() -> None:
+    no, silent = refusal("Unknown option: stream_options"), set[str]()
+    async with serving(no, Answer([WHOLE])) as service:
+        for _ in range(3):
+            await reply(service, silent=silent)
+
+    assert len(service.asked) == 4
+
+
+async def test_a_service_that_only_speaks_the_protocol_gets_its_first_words() -> None:
+    async with serving(Answer([WHOLE])) as service:
+        model = OpenAIModel("gpt-x", base_url=f"{service.url}/v1", api_key=KEY)
+        asked = ModelRequest(model="m", messages=tuple(Messages.of("hi")), system="s", max_tokens=5)
+        [event async for event in ask(model, asked)]
+
+    assert service.asked[0].body["messages"][0]["role"] == "system"
+    assert service.asked[0].body["max_tokens"] == 5
+
+
+async def test_a_connection_carries_one_reply_after_the_other() -> None:
+    async with serving(Answer([WHOLE])) as service, httpx.AsyncClient() as client:
+        for _ in range(3):
+            await reply(service, client=client)
+
+    assert service.connections == 1
+
+
+async def test_a_told_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "PATIENCE", timedelta(milliseconds=100))
+    part = wires.said("a") + wires.chunk(reason="stop")
+    async with serving(Answer([part], hangs=True)) as service:
+        assert fold(await reply(service)).text == "a"
 
 
 async def test_what_is_refused_for_anything_else_is_not_asked_again() -> None:

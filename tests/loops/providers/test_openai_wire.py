@@ -1,5 +1,6 @@
 """Chat Completions, read: what servers out there send, in any pieces."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -109,6 +110,69 @@ def test_calls_without_ids_are_told_apart() -> None:
     one, two = call(None, None, "f", '{"x":1}'), call(None, None, "g", '{"y":2}')
 
     assert called(wires.calls(one, two)) == [("", "f", '{"x":1}'), ("", "g", '{"y":2}')]
+
+
+F, G = ("f", '{"a":1}'), ("g", '{"b":2}')
+
+
+@pytest.mark.parametrize(
+    ("deltas", "told"),
+    [
+        ([call(0, "x", *F), call(1, "x", *G)], [("x", *F), ("x", *G)]),
+        ([call(0, "", *F), call(0, "", *G)], [("", *F), ("", *G)]),
+        ([call(0, None, *F), call(0, "b", *G)], [("", *F), ("b", *G)]),
+        ([call(0, None, *F), call(1, None, *G), call(0, "a"), call(1, "b")],
+         [("a", *F), ("b", *G)]),
+        ([call(None, None, *F), call(None, None, "f", "")], [("", *F)]),
+        ([call(0, "x", None, F[1]), call(0, None, "f")], [("x", *F)]),
+        ([call("9" * 5000, "x", *F)], [("x", *F)]),
+    ],
+    ids=["one id for two", "empty ids", "a new id after none", "late ids by turns",
+         "a name again at the end", "a late name", "an endless index"],
+)  # fmt: skip
+def test_calls_that_are_marked_badly_are_told_apart(deltas: list[Any], told: list[Any]) -> None:
+    assert called(wires.calls(*deltas)) == told
+
+
+@pytest.mark.parametrize("reason", ["error", "abort"])
+def test_a_reason_that_is_a_failure_is_one(reason: str) -> None:
+    with pytest.raises(Unavailable):
+        read(wires.reply(wires.calls(call(0, "a", "f", "{}")), reason=reason))
+
+
+def test_a_call_that_was_cut_before_its_arguments_is_not_one_without_any() -> None:
+    assert called(wires.calls(call(0, "a", "f")), reason="length") == [("a", "f", "{")]
+
+
+def test_what_came_before_a_failure_is_told_first() -> None:
+    reader, seen = OpenAIReader("openai/x"), list[ModelEvent]()
+
+    with pytest.raises(Unavailable):
+        seen.extend(reader.feed(wires.said("a") + wires.data({"error": "broke"})))
+
+    assert fold(seen).text == "a"
+
+
+def test_an_empty_refusal_is_none() -> None:
+    assert fold(read(wires.reply(wires.chunk({"content": "a", "refusal": ""})))[0]).text == "a"
+
+
+def test_halves_of_a_character_are_put_together() -> None:
+    halves = [
+        b'{"choices":[{"delta":{"content":"\\ud83d"}}]}',
+        b'{"choices":[{"delta":{"content":"\\ude00"}}]}',
+    ]
+
+    assert fold(read(wires.reply(*map(wires.data, halves)))[0]).text == "😀"
+
+
+def test_arguments_that_nobody_could_read_are_no_call_without_any() -> None:
+    deep: Any = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    told = json.dumps({"choices": [{"delta": {"tool_calls": [call(0, "a", "f", deep)]}}]})
+
+    assert called(wires.data(told.encode())) == [("a", "f", "{")]
 
 
 def test_a_name_may_come_in_pieces() -> None:
@@ -277,7 +341,7 @@ def test_whatever_a_service_sends_is_a_reply_or_a_failure_of_its_own(told: list[
     with suppress(ProviderError):
         for each in told:
             fold(reader.feed(wires.data(each)))
-        reader.feed(wires.DONE)
+        list(reader.feed(wires.DONE))
 
 
 def test_a_call_is_shown_when_it_begins() -> None:
