@@ -11,7 +11,6 @@ from datetime import timedelta
 
 import httpx
 
-from loops.blocks import Raw
 from loops.closing import closing
 from loops.errors import Refused, SetupError, Unavailable
 from loops.messages import Message, Usage
@@ -21,6 +20,7 @@ from loops.reply import ModelEvent, StreamEnd, StreamStart
 from .anthropic_request import to_wire
 from .anthropic_wire import AnthropicReader
 from .exchange import IDLE, Exchange, address_of, body_of, exchange, key_of
+from .told import is_blank
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -86,7 +86,7 @@ class AnthropicModel:
             if pauses > PAUSES:
                 raise Unavailable(f"the model {self.name!r} paused its reply {pauses} times")
             first = reader.next_block
-            content = [each for each in reader.content if not _is_blank(each)]
+            content = [each for each in reader.content if not is_blank(each)]
             said = Message.from_raw({"role": "assistant", "content": content})
             asked = replace(asked, messages=(*asked.messages, said))
         if reader.stop_reason == "refusal":
@@ -104,7 +104,3 @@ class AnthropicModel:
 
 def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
     return (one + other) if one is not None and other is not None else one or other
-
-
-def _is_blank(block: Raw) -> bool:
-    return block.get("type") == "text" and not str(block.get("text", "")).strip()

@@ -27,7 +27,7 @@ from loops.reply import (
     ToolStart,
 )
 
-from .reader import fields, word
+from .told import fields, word
 
 
 @dataclass(slots=True)

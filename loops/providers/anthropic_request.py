@@ -7,6 +7,7 @@ from loops.blocks import Block, Raw, ThinkingBlock
 from loops.model import ModelRequest
 
 from .marks import mark
+from .told import is_blank
 
 MAX_TOKENS = 16_384
 """How long a reply may be when nobody says; the service wants to be told."""
@@ -76,8 +77,6 @@ _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 def _content(content: Any) -> Any:
     """Return a result's content without empty text, which the service refuses."""
-    return content if isinstance(content, str | None) else [each for each in content if _says(each)]
-
-
-def _says(part: Raw) -> bool:
-    return part.get("type") != "text" or bool(str(part.get("text", "")).strip())
+    if isinstance(content, str | None):
+        return content
+    return [part for part in content if not is_blank(part)]

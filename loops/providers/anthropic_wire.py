@@ -12,8 +12,9 @@ from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
 from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
-from .reader import ReplyReader, fields, word
+from .reader import ReplyReader
 from .sse import Frame
+from .told import fields, word
 
 _USAGE = {
     "input_tokens": "input_tokens",

@@ -28,6 +28,8 @@ from loops.errors import (
 )
 from loops.jsonable import clean_text, cut_text
 
+from .told import whole
+
 LONGEST_WAIT = timedelta(minutes=10)
 """The longest pause that a provider may ask for; what is longer is this long."""
 
@@ -162,12 +164,8 @@ def _size(refusal: Refusal) -> tuple[int | None, int | None] | None:
             return told.get("limit"), told.get("sent", both or None)
     if _TOO_LONG_KINDS.search(refusal.kind):
         limit, sent = refusal.fields.get("n_ctx"), refusal.fields.get("n_prompt_tokens")
-        return _whole(limit), _whole(sent)
+        return whole(limit), whole(sent)
     return None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _KINDS: tuple[tuple[str, type[ProviderError]], ...] = (

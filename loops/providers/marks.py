@@ -9,7 +9,7 @@ from typing import Any
 
 from loops.blocks import Raw
 
-from .reader import fields
+from .told import fields, is_blank
 
 MOST = 4
 """How many marks the service takes."""
@@ -57,4 +57,4 @@ def _takes_mark(part: dict[str, Any]) -> bool:
     kind = part.get("type")
     if part.get("defer_loading"):
         return False
-    return kind not in _UNMARKED and (kind != "text" or bool(part["text"].strip()))
+    return kind not in _UNMARKED and not is_blank(part)

@@ -8,9 +8,11 @@ put into one.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import orjson
+
+from .told import fields, word
 
 
 @dataclass(slots=True)
@@ -62,12 +64,11 @@ class Calls:
 
         `block` is the number that a new call gets.
         """
-        told = delta.get("function")
-        function: dict[str, Any] = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        function = fields(delta.get("function"))
         said = _Delta(
-            _text(delta.get("id")),
+            word(delta.get("id")),
             _number(delta.get("index")),
-            _text(function.get("name")),
+            word(function.get("name")),
             _arguments(function.get("arguments")),
         )
         call = self._call_of(said)
@@ -116,10 +117,6 @@ class _Delta:
         """Say whether it is the beginning of another call: that one is whole, and it has a name."""
         is_other = bool(self.text) or self.name != call.name
         return bool(self.name and call.name) and _is_object(call.text) and is_other
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int | None:

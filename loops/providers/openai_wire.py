@@ -27,8 +27,9 @@ from loops.reply import (
 )
 
 from .openai_calls import Calls
-from .reader import ReplyReader, word
+from .reader import ReplyReader
 from .sse import Frame
+from .told import fields, whole, word
 
 _DONE = b"[DONE]"
 
@@ -167,16 +168,13 @@ class OpenAIReader(ReplyReader):
         if not isinstance(usage, dict):
             return
         told = cast("dict[str, Any]", usage)
-        details: object = told.get("prompt_tokens_details")
-        read = None
-        if isinstance(details, dict):
-            read = _whole(cast("dict[str, Any]", details).get("cached_tokens"))
-        read = _whole(told.get("cached_tokens")) if read is None else read
-        asked = _whole(told.get("prompt_tokens"))
+        read = whole(fields(told.get("prompt_tokens_details")).get("cached_tokens"))
+        read = whole(told.get("cached_tokens")) if read is None else read
+        asked = whole(told.get("prompt_tokens"))
         if asked is not None:
             # What was read from a cache is counted for itself, as elsewhere.
             asked -= min(asked, read or 0)
-        written = _whole(told.get("completion_tokens"))
+        written = whole(told.get("completion_tokens"))
         self._usage = Usage(input_tokens=asked, output_tokens=written, cache_read_tokens=read)
 
 
@@ -211,7 +209,3 @@ def _parts(content: object) -> list[tuple[str, str]]:
 
 def _object(value: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import orjson
 
@@ -80,13 +80,3 @@ class ReplyReader(ABC):
     def _failure(self, told: object) -> ProviderError:
         """Return the error that the service reports."""
         return failure_of_refusal(self._model, described(told), secret=self._secret)
-
-
-def word(value: object) -> str:
-    """Return the value if it is text, and nothing for anything else."""
-    return value if isinstance(value, str) else ""
-
-
-def fields(value: object) -> dict[str, Any]:
-    """Return the value if it is an object, and an empty one for anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

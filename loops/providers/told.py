@@ -1,0 +1,25 @@
+"""What JSON of strangers says, if it is of the kind that is looked for; pure."""
+
+from typing import Any, cast
+
+from loops.blocks import Raw
+
+
+def word(value: object) -> str:
+    """Return the value if it is text, and nothing for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def whole(value: object) -> int | None:
+    """Return the value if it is a whole number, and None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def fields(value: object) -> dict[str, Any]:
+    """Return the value if it is an object, and an empty one for anything else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def is_blank(part: Raw) -> bool:
+    """Whether the part is text that says nothing, which services refuse."""
+    return part.get("type") == "text" and not word(part.get("text")).strip()
