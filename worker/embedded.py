@@ -32,7 +32,7 @@ LOCK = "server.lock"
 OLDEST = 7
 """The oldest major version that knows all commands that we use."""
 
-_PID = re.compile(rb"process_id:(\d+)\r\n")
+_INFO = re.compile(rb"process_id:(\d+)\r\n.*?\nloading:([01])\r\n", re.DOTALL)
 _VERSION = re.compile(rb"v=(\d+)\.")
 _SOCKET_PATH_LIMIT = 100
 
@@ -79,8 +79,10 @@ def start_server(
     `port` 0 takes a free one; "unix" listens on a socket in the folder instead. Without `durable`
     nothing is written to disk.
 
+    A server that was there before is ready when it has read what it kept, however long that takes.
+
     Raises:
-        ServerStartError: When it does not answer within five seconds.
+        ServerStartError: When it ends, or does not answer within five seconds.
     """
     binary = find_binary()
     if binary is None:
@@ -153,8 +155,9 @@ def _start(binary: Path, home: Path, options: list[str], url: str) -> int:
         )
     deadline = time.monotonic() + READY_WITHIN.total_seconds()
     # Who answers could be another server, on a port that was taken.
-    while _pid_of(url) != started.pid:
-        if started.poll() is not None or time.monotonic() > deadline:
+    while (told := _asked(url)) != _Told(started.pid):
+        waits = told is not None and told.pid == started.pid
+        if started.poll() is not None or (time.monotonic() > deadline and not waits):
             started.kill()
             started.wait()
             last = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
@@ -171,23 +174,30 @@ def _running(home: Path) -> tuple[str, int] | None:
     except (FileNotFoundError, ValueError):
         return None
     url, pid = str(noted["url"]), int(noted["pid"])
-    return (url, pid) if _pid_of(url) == pid else None
+    return (url, pid) if _asked(url) == _Told(pid) else None
 
 
-def _pid_of(url: str) -> int | None:
-    """Return the pid of the server that answers there, if one does."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    pid: int
+    loads: bool = False
+    """Whether it still reads what it kept, and refuses every command until it has."""
+
+
+def _asked(url: str) -> _Told | None:
+    """Return what the server that answers there tells of itself, if one does."""
     scheme, _, place = url.partition("://")
     told = b""
     try:
         with socket.socket(socket.AF_UNIX if scheme == "unix" else socket.AF_INET) as probe:
             probe.settimeout(1)
             probe.connect(_socket_address(scheme, place))
-            probe.sendall(b"INFO server\r\n")
-            while (found := _PID.search(told)) is None and (more := probe.recv(4096)):
+            probe.sendall(b"INFO server persistence\r\n")
+            while (found := _INFO.search(told)) is None and (more := probe.recv(4096)):
                 told += more
     except OSError:
         return None
-    return int(found.group(1)) if found else None
+    return _Told(int(found.group(1)), found.group(2) == b"1") if found else None
 
 
 def _socket_address(scheme: str, place: str) -> str | tuple[str, int]:

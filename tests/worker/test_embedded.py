@@ -30,6 +30,19 @@ def test_a_durable_server_keeps_what_it_was_told_even_when_it_is_killed(tmp_path
     again.stop()
 
 
+def test_a_server_is_ready_only_when_it_has_read_what_it_kept(tmp_path: Path):
+    server = start_server(tmp_path)
+    with _client(server) as client:
+        client.eval("for n = 1, 500000 do redis.call('SET', n, n) end", 0)
+        client.execute_command("WAITAOF", 1, 0, 10_000)
+    server.kill()
+
+    again = start_server(tmp_path)
+    with _client(again) as client:
+        assert client.dbsize() == 500_000
+    again.stop()
+
+
 def test_a_server_that_need_not_be_durable_writes_nothing(tmp_path: Path):
     server = start_server(tmp_path, durable=False)
     with _client(server) as client:
