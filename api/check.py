@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from redis.exceptions import RedisError
 
 from loops.app import App
+from loops.errors import SetupError
+from worker.configuration import ModelEntry, configured
 from worker.embedded import find_binary
 from worker.link import Link, open_link
 from worker.looking import look_at_workers
@@ -26,9 +28,6 @@ OLDEST = {"redis": (7, 0), "valkey": (8, 0)}
 
 OWN = frozenset({"URL", "KEY"})
 """What the command line itself reads."""
-
-UNREAD = frozenset({"config"})
-"""Settings that nothing reads in this version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +74,42 @@ def _look(environ: Mapping[str, str]) -> Iterable[Finding]:
     except SettingsError as error:
         yield Finding("settings", str(error), is_problem=True)
         return
-    yield from _look_at_app(settings)
+    yield from _look_at_models(settings, environ)
     yield from asyncio.run(_look_at_server(settings))
     yield _look_at_keys(settings)
 
 
 def _look_at_names(environ: Mapping[str, str]) -> Iterable[Finding]:
     """Look for variables that nobody reads: they are most often misspelt."""
-    known = {name.upper() for name in Settings.model_fields if name not in UNREAD} | OWN
+    known = {name.upper() for name in Settings.model_fields} | OWN
     named = sorted(name.removeprefix(PREFIX) for name in environ if name.startswith(PREFIX))
     read = ", ".join(f"{PREFIX}{name}" for name in named if name in known)
     yield Finding("settings", read or "nothing is set: all defaults")
     for name in named:
-        if name.lower() in UNREAD:
-            text = f"{PREFIX}{name} is not read in this version: unset it"
-            yield Finding("settings", text, is_problem=True)
-        elif name not in known:
+        if name not in known:
             near = get_close_matches(name, sorted(known), n=1)
             mend = f"did you mean {PREFIX}{near[0]}?" if near else "unset it"
             yield Finding("settings", f"{PREFIX}{name} is no setting; {mend}", is_problem=True)
+
+
+def _look_at_models(settings: Settings, environ: Mapping[str, str]) -> Iterable[Finding]:
+    """Look at the configured models, and with them at the app, which may name them."""
+    try:
+        with configured(settings, environ) as configuration:
+            # Its modules may register the vendors of the models.
+            found = [*_look_at_app(settings)]
+            yield from (_look_at_model(entry, environ) for entry in configuration.model_list)
+            yield from found
+    except SettingsError as error:
+        yield Finding("config", str(error), is_problem=True)
+
+
+def _look_at_model(entry: ModelEntry, environ: Mapping[str, str]) -> Finding:
+    try:
+        port = entry.port(environ)
+    except SetupError as error:
+        return Finding("model", str(error), is_problem=True)
+    return Finding("model", f"{entry.model_name}: {port.name}, {port.account}")
 
 
 def _look_at_app(settings: Settings) -> Iterable[Finding]:

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from loops.errors import AgentError, SetupError
 from worker.__main__ import main as serve_worker
+from worker.configuration import read_configuration
 from worker.embedded import ServerStartError
 from worker.run_record import RunStatus
 from worker.settings import Settings, SettingsError
@@ -83,7 +84,8 @@ def serving_settings() -> Settings:
     """Return the settings of a process that serves.
 
     Raises:
-        SettingsError: When a setting cannot be used, or no server is named.
+        SettingsError: When a setting or the configuration file cannot be used, or no server is
+            named.
         SetupError: When the app cannot be imported.
     """
     settings = Settings.from_env(os.environ)
@@ -91,6 +93,8 @@ def serving_settings() -> Settings:
         raise SettingsError(
             "LOOPMILL_REDIS_URL is not set: name a server, or use `loopmill dev`, which starts one"
         )
+    if settings.config is not None:
+        read_configuration(settings.config)
     problem = None if settings.app is None else load(settings.app).problem
     if problem is not None:
         raise SetupError(problem)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from loops.errors import SetupError
 from worker.embedded import start_server
-from worker.settings import Settings
+from worker.settings import PREFIX, Settings
 from worker.sharing import Use, exclusively
 
 from .changes import Changes, modules_near
@@ -133,7 +133,7 @@ def _server_url(settings: Settings) -> Generator[str]:
 
 
 def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Changes:
-    """Return what sees changes of the app's files, once it can be imported.
+    """Return what sees changes of the app's files and the configuration, once it can be imported.
 
     What keeps it from that is said once.
 
@@ -144,7 +144,8 @@ def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Ch
     while True:
         since = time.time()
         loaded = load_elsewhere(app, environment)
-        files = [Path(file) for file in loaded.files]
+        configuration = environment.get(f"{PREFIX}CONFIG", "").strip()
+        files = [Path(file) for file in (*loaded.files, configuration) if file]
         if loaded.problem is None:
             return Changes(partial(iter, files), since=since)
         if not reloads:

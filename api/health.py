@@ -8,7 +8,7 @@ from http import HTTPStatus
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from worker.looking import QueueView, look_at_queues
+from worker.looking import ModelView, QueueView, look_at_models, look_at_queues
 from worker.new_run import NEEDED_QUEUES
 
 from .deps import AtDesk
@@ -51,10 +51,13 @@ def _unready(code: str, message: str) -> Refusal:
 
 @router.get("/metrics")
 async def metrics(desk: AtDesk) -> Response:
-    """Return the figures of queues and streams, in Prometheus' text format."""
+    """Return the figures of queues, providers and streams, in Prometheus' text format."""
     office = desk.office
-    queues = await promptly(look_at_queues(office.resources.link, office.resources.keys))
-    return PlainTextResponse("".join([*_of_queues(queues), *_of_streams(office)]), media_type=TYPE)
+    link, keys = office.resources.link, office.resources.keys
+    queues = await promptly(look_at_queues(link, keys))
+    models = await promptly(look_at_models(link, keys))
+    text = "".join([*_of_queues(queues), *_of_models(models), *_of_streams(office)])
+    return PlainTextResponse(text, media_type=TYPE)
 
 
 def _of_queues(queues: Sequence[QueueView]) -> Iterable[str]:
@@ -71,6 +74,32 @@ def _of_queues(queues: Sequence[QueueView]) -> Iterable[str]:
     yield _metric(
         "queue_workers", "gauge", "Workers alive that serve the queue.", by_queue("workers")
     )
+
+
+def _of_models(models: Sequence[ModelView]) -> Iterable[str]:
+    def by_model(field: str) -> list[tuple[str, float]]:
+        return [(_labels(view), float(getattr(view, field))) for view in models]
+
+    accounts = {view.account: view for view in models}
+    paused = [
+        (f'{{account="{name}"}}', view.paused.total_seconds()) for name, view in accounts.items()
+    ]
+    limited = [(f'{{account="{name}"}}', view.limited) for name, view in accounts.items()]
+    yield _metric(
+        "provider_requests", "gauge", "Requests of the last minute.", by_model("requests")
+    )
+    yield _metric("provider_tokens", "gauge", "Tokens of the last minute.", by_model("tokens"))
+    yield _metric(
+        "provider_paused_seconds", "gauge", "For how long nobody asks with the key.", paused
+    )
+    yield _metric(
+        "provider_limited_total", "counter", "Requests that were turned away (429).", limited
+    )
+
+
+def _labels(view: ModelView) -> str:
+    model = view.model.translate({ord(each): f"\\{each}" for each in '\\"'} | {10: "\\n"})
+    return f'{{account="{view.account}",model="{model}"}}'
 
 
 def _of_streams(office: Office) -> Iterable[str]:

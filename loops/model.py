@@ -1,10 +1,11 @@
 """The port behind which models are asked, and the pure fold of a reply into a message."""
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from .closing import close
 from .errors import BadYield, Incomplete, SetupError
@@ -55,6 +56,29 @@ class ModelPort(Protocol):
         Raises:
             ProviderError: When the service fails; `retryable` says whether asking again may help.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a provider allows in a minute; None where nobody said."""
+
+    requests: int | None = None
+    tokens: int | None = None
+
+
+@runtime_checkable
+class MeteredPort(ModelPort, Protocol):
+    """A model whose provider counts what is asked of it."""
+
+    @property
+    def account(self) -> str:
+        """Whoever shares it shares its limits; it tells nothing of the key."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """How much may be asked, as far as it was configured."""
         ...
 
 
@@ -138,10 +162,28 @@ def call_key(turn: str, block: int) -> str:
     return f"{turn}.{block}"
 
 
-ProviderFactory = Callable[[str], ModelPort]
-"""Takes the model's name without its vendor."""
+ProviderFactory = Callable[..., ModelPort]
+"""Takes the model's name without its vendor; by name, if it can, also `base_url` and `api_key`."""
 
 _factories: dict[str, ProviderFactory] = {}
+_named: dict[str, Callable[[], ModelPort]] = {}
+
+
+def provider_of(vendor: str) -> ProviderFactory | None:
+    """Return the factory of a vendor's models, if one is registered."""
+    return _factories.get(vendor)
+
+
+@contextmanager
+def named_models(models: Mapping[str, Callable[[], ModelPort]]) -> Generator[None]:
+    """Let models be called by names of one's own, before `vendor/model`, while the block runs."""
+    before = dict(_named)
+    _named.update(models)
+    try:
+        yield
+    finally:
+        _named.clear()
+        _named.update(before)
 
 
 def register_provider(vendor: str, factory: ProviderFactory) -> None:
@@ -152,17 +194,32 @@ def register_provider(vendor: str, factory: ProviderFactory) -> None:
 
 
 def resolve_model(model: str | ModelPort) -> ModelPort:
-    """Return the port of a model that is named `vendor/model`; a port stands for itself.
+    """Return the port of a model: by a name of one's own, or by `vendor/model`.
+
+    A port stands for itself.
 
     Raises:
-        SetupError: When the vendor is not known; the text lists those that are. Also when a port is
+        SetupError: When the name is not known; the text lists those that are. Also when a port is
             none.
     """
     if not isinstance(model, str):
         return _checked(model)
+    named = _named.get(model)
+    return _checked(make_port(model) if named is None else named())
+
+
+def make_port(model: str, **connection: str) -> ModelPort:
+    """Return the port of `vendor/model`, with an address and a key of its own where given.
+
+    Raises:
+        SetupError: When the vendor is not known, or cannot be given what was.
+    """
     vendor, slash, name = model.partition("/")
     if not (slash and vendor and name):
-        raise SetupError(f"a model is named 'vendor/model', for instance 'acme/x'; not {model!r}")
+        own = f"; configured are: {', '.join(map(repr, sorted(_named)))}" if _named else ""
+        raise SetupError(
+            f"a model is named 'vendor/model', for instance 'acme/x'; not {model!r}{own}"
+        )
     factory = _factories.get(vendor)
     if factory is None:
         known = ", ".join(map(repr, sorted(_factories))) or "none"
@@ -170,7 +227,13 @@ def resolve_model(model: str | ModelPort) -> ModelPort:
             f"no provider is registered for the vendor {vendor!r} of {model!r}; known: {known}. "
             f"register_provider({vendor!r}, factory) adds one"
         )
-    return _checked(factory(name))
+    try:
+        inspect.signature(factory).bind(name, **connection)
+    except TypeError as error:
+        raise SetupError(
+            f"the provider of {vendor!r} cannot be made for {model!r}: {error}"
+        ) from error
+    return factory(name, **connection)
 
 
 def _checked(port: ModelPort) -> ModelPort:

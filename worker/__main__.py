@@ -18,9 +18,12 @@ from arq import cron
 from loops.app import App
 from loops.errors import SetupError
 from loops.find import find_app
+from loops.providers.exchange import new_client
+from loops.providers.shipped import sharing
 from loops.tasks import Owner
 
 from .arq_worker import RUNS, QueueWorker
+from .configuration import configured
 from .event_loop import run
 from .functions import Work
 from .jobs import JOBS, settle_dead
@@ -55,16 +58,18 @@ def main(arguments: list[str] | None = None) -> int:
 async def serve_worker(settings: Settings, queues: Sequence[str], *, concurrency: int) -> int:
     """Serve runs, tools, or both, in slots of their own, until the process is told to stop."""
     app = load_app(settings)
+    groups = grouped(queues)
     owner = Owner()
     async with open_resources(settings) as resources, AsyncExitStack() as stack:
+        await stack.enter_async_context(asking(settings, groups))
         workers = [
             await stack.enter_async_context(_worker(resources, app, group, concurrency))
-            for group in grouped(queues)
+            for group in groups
         ]
         for told in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(told, _stop, workers)
         serving = [owner.start(worker.main(), name="worker") for worker in workers]
-        names = ", ".join(name for group in grouped(queues) for name in group)
+        names = ", ".join(name for group in groups for name in group)
         sys.stdout.write(
             f"loopmill worker ready: queues {names} (concurrency {concurrency}), "
             f"pid {os.getpid()}\n"
@@ -102,6 +107,22 @@ def load_app(settings: Settings) -> App:
     if settings.app is None:
         raise SetupError("LOOPMILL_APP is not set: name your app as 'module:name'")
     return find_app(settings.app)
+
+
+@asynccontextmanager
+async def asking(settings: Settings, groups: Sequence[tuple[str, ...]]) -> AsyncGenerator[None]:
+    """Let models be asked: those that are configured too, all over one client's connections.
+
+    Raises:
+        SettingsError: When the configuration file cannot be used.
+        SetupError: When a worker of runs could not ask a model that is configured.
+    """
+    with configured(settings, os.environ) as configuration:
+        if any(name.partition(":")[0] == RUNS for group in groups for name in group):
+            configuration.check(os.environ)
+        async with new_client() as client:
+            with sharing(client):
+                yield
 
 
 def grouped(queues: Sequence[str]) -> list[tuple[str, ...]]:

@@ -180,6 +180,19 @@ class Keys:
         """Return the channel on which a worker hears of its jobs."""
         return f"{self.namespace}:@owner:{worker_id}"
 
+    @property
+    def providers(self) -> str:
+        """A sorted set of `<account>/<model>` of every model that was asked of late, by ms."""
+        return f"{self.namespace}:@providers"
+
+    def account(self, account: str) -> str:
+        """Return a hash: until when nobody asks a provider with a key, and what led to it."""
+        return f"{self.namespace}:@account:{account}"
+
+    def window(self, account: str, model: str) -> str:
+        """Return a hash: what was asked of a model in each second of the last minute."""
+        return f"{self.namespace}:@window:{account}/{model}"
+
     def run_job(self, tenant: str, run_id: str) -> str:
         """Return the job id of a run."""
         return f"{self.namespace}/{tenant}/{run_id}"

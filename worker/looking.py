@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -69,6 +70,59 @@ async def look_at_workers(link: Link, keys: Keys) -> list[WorkerView]:
         WorkerView(worker_id, tuple(served[worker_id]), orjson.loads(record or b"{}"))
         for worker_id, record in zip(ids, records, strict=True)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """A model that was asked of late, and how its provider's limits stand."""
+
+    account: str
+    model: str
+    requests: int
+    """How many requests were let go in the last minute."""
+    tokens: int
+    """How many tokens these took, as far as it is known."""
+    paused: timedelta
+    """For how long nobody asks with the account's key."""
+    limited: int
+    """How often the provider turned a request of the account away, in the last day."""
+
+
+async def look_at_models(link: Link, keys: Keys) -> list[ModelView]:
+    """Return every model that was asked in the last day, by account and name."""
+    now = await server_time(link)
+    members = await link.command("ZRANGEBYSCORE", keys.providers, now - DAY, "+inf")
+    names = sorted(tuple(member.decode().split("/", 1)) for member in members)
+    asked = [
+        ("HGETALL", key)
+        for account, model in names
+        for key in (keys.account(account), keys.window(account, model))
+    ]
+    replies = iter([_hash(reply) for reply in await link.all(asked)])
+    return [_model(account, model, now, next(replies), next(replies)) for account, model in names]
+
+
+def _hash(reply: Sequence[bytes]) -> dict[str, int]:
+    return {name.decode(): int(value) for name, value in zip(*[iter(reply)] * 2, strict=True)}
+
+
+def _model(
+    account: str, model: str, now: int, pause: dict[str, int], window: dict[str, int]
+) -> ModelView:
+    since = now // 1000 - MINUTE
+    counts = Counter[str]()
+    for name, count in window.items():
+        if int(name[1:]) > since:
+            counts[name[0]] += count
+    paused = timedelta(milliseconds=max(0, pause.get("until", 0) - now))
+    return ModelView(
+        account, model, counts["r"], counts["t"], paused, limited=pause.get("limited", 0)
+    )
+
+
+MINUTE = 60
+DAY = 86_400_000
+"""Milliseconds for which a model is shown that nobody asks any more."""
 
 
 async def server_time(link: Link) -> int:

@@ -90,6 +90,7 @@ class RunPass:
             publisher=self._publisher,
             desk=self._desk,
             idling=self._idling,
+            pace=resources.pace,
             is_draining=lambda: lifecycle.draining,
         )
 

@@ -31,6 +31,7 @@ from .idling import Idling
 from .journal import short_hash
 from .left import Left
 from .open_turn import Ask, DurableTurn
+from .pace import Pace
 from .publisher import Publisher
 from .wire import Part
 
@@ -49,12 +50,14 @@ class QueueRuntime:
         publisher: Publisher,
         desk: CallDesk,
         idling: Idling,
+        pace: Pace,
         is_draining: Callable[[], bool],
     ) -> None:
         self._begun = begun
         self._publisher = publisher
         self._calls = desk
         self._idling = idling
+        self._pace = pace
         self._is_draining = is_draining
         self._turns: dict[str, DurableTurn] = {}
         self._steps: set[str] = set()
@@ -110,9 +113,8 @@ class QueueRuntime:
                 await self._leave(Left.HANDED_BACK)
         if not is_exact:
             logger.warning("a clock stands in the system prompt of turn %s: use context.now", key)
-        turn = DurableTurn(
-            self, key, len(self._turns) + 1, asked=Ask(request, port), recorded=recorded
-        )
+        asked, number = Ask(request, self._pace.over(port)), len(self._turns) + 1
+        turn = DurableTurn(self, key, number, asked=asked, recorded=recorded)
         turn.failures = self._begun.failures.get(key, 0)
         turn.history_length = self._publisher.history_length
         self._turns[key] = turn
@@ -132,18 +134,15 @@ class QueueRuntime:
                 f"call of {found['name']!r} with {found['arguments']!r}, which must not happen "
                 "twice; what decides a request comes from the journal: take it in context.step"
             )
-        if self._begun.journal.unmet_turns() and not self._publisher.open_turns:
-            self._say_diverged()
+        is_off = self._begun.journal.unmet_turns() and not self._publisher.open_turns
+        if is_off and not self._has_diverged:
+            self._has_diverged = True
+            self._publisher.say("run.retrying", {"reason": "diverged"})
 
     def _unmet_call(self) -> dict[str, Any] | None:
         # While another turn streams, its branch of the loop may still come to the call.
         is_busy = bool(self._publisher.open_turns)
         return None if is_busy else self._begun.journal.unmet_call(self._begun.calls)
-
-    def _say_diverged(self) -> None:
-        if not self._has_diverged:
-            self._has_diverged = True
-            self._publisher.say("run.retrying", {"reason": "diverged"})
 
     async def _leave(self, left: Left) -> None:
         """End the pass from within: wait until `drive` has closed the loop."""

@@ -116,7 +116,7 @@ class Settings(BaseModel):
         "`redis+sentinel://h:26379,h2:26379/master/0`. Without it an embedded server is started.",
     )
     app: str | None = Field(None, description="Where agents and tools are: `module:name`.")
-    config: Path | None = Field(None, description="A configuration file (YAML).")
+    config: Path | None = Field(None, description="A configuration file (YAML): `model_list`.")
     api_keys: Annotated[tuple[SecretStr, ...], BeforeValidator(_keys)] = Field(
         (), description="Keys that the API accepts: `key` or `tenant:key`, with commas between."
     )
@@ -148,6 +148,11 @@ class Settings(BaseModel):
     )
     queue_wait: Duration = Field(
         timedelta(minutes=10), description="How long a tool call may wait for a worker."
+    )
+    rate_wait: Wait = Field(
+        timedelta(minutes=10),
+        description="How long a turn waits for a provider that turns it away (429), before that "
+        "counts as a failure.",
     )
     queue_depth: int = Field(
         10_000, gt=0, description="Depth of a queue from which on new work is refused."

@@ -10,6 +10,7 @@ from loops.app import App
 from loops.tasks import Owner
 
 from .nudges import Nudges
+from .pace import Pace
 from .resources import Resources
 
 
@@ -19,6 +20,7 @@ class WorkerResources(Resources):
 
     app: App
     nudges: Nudges
+    pace: Pace
 
 
 @asynccontextmanager
@@ -40,6 +42,7 @@ async def working(
             queue=resources.queue,
             app=app,
             nudges=nudges,
+            pace=Pace(resources.link, resources.keys, patience=resources.settings.rate_wait),
         )
     finally:
         await services.close()

@@ -14,12 +14,12 @@ import httpx
 from loops.closing import closing
 from loops.errors import Refused, SetupError, Unavailable
 from loops.messages import Message, Usage
-from loops.model import ModelRequest
+from loops.model import Limits, ModelRequest
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
 from .anthropic_request import to_wire
 from .anthropic_wire import AnthropicReader
-from .exchange import IDLE, Exchange, address_of, body_of, exchange, key_of
+from .exchange import IDLE, Exchange, account_of, address_of, body_of, exchange, key_of
 from .told import is_blank
 
 BASE_URL = "https://api.anthropic.com"
@@ -57,6 +57,8 @@ class AnthropicModel:
         self._model = name
         self._url = address_of(base, "/v1/messages")
         self._key = key
+        self.account = account_of("anthropic", base, key)
+        self.limits = Limits()
         self._client = client
         self._caches = caches
         self._idle = idle

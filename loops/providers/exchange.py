@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from hashlib import sha256
+from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
 from typing import Any
 
@@ -36,8 +38,17 @@ IDLE = timedelta(minutes=5)
 PATIENCE = timedelta(seconds=10)
 """How long what does not matter any more is waited for: a refusal's text, a told end's mark."""
 
+KEPT = 100
+"""How many idle connections a client keeps."""
+
+KEPT_FOR = timedelta(seconds=15)
+"""How long it keeps them."""
+
 LEFT = timedelta(milliseconds=200)
 """How long the rest of an answer may take, when its reply is over."""
+
+DIGEST = 12
+"""How many hexadecimal digits tell two accounts of a vendor apart."""
 
 REFUSAL = 64 * 1024
 """How many bytes of a refusal are read."""
@@ -148,12 +159,26 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
+def new_client() -> httpx.AsyncClient:
+    """Return a client for any number of replies at the same time; whoever asked for it closes it.
+
+    A connection that was idle for long is not used again: it may be gone, and nobody knows yet.
+    """
+    limits = httpx.Limits(
+        max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=KEPT_FOR.seconds
+    )
+    client = httpx.AsyncClient(verify=_trusted(), trust_env=False, limits=limits)
+    # What a service wants remembered of one asking is no affair of another's.
+    client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return client
+
+
 @asynccontextmanager
 async def _opened(client: httpx.AsyncClient | None) -> AsyncGenerator[httpx.AsyncClient]:
     if client is not None:
         yield client
         return
-    async with httpx.AsyncClient(verify=_trusted(), trust_env=False) as own:
+    async with new_client() as own:
         yield own
 
 
@@ -210,6 +235,8 @@ def body_of(wire: Mapping[str, Any]) -> bytes:
 def key_of(given: str | None, variable: str) -> str:
     """Return a key that was given, or that of the environment; empty where there is none.
 
+    An empty variable is one that nobody reads.
+
     Raises:
         SetupError: When it holds what no header can carry; the text does not show it.
     """
@@ -217,6 +244,12 @@ def key_of(given: str | None, variable: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise SetupError(f"the key ({variable}) holds characters that no header can carry")
     return key
+
+
+def account_of(vendor: str, address: str, key: str) -> str:
+    """Return a name for whoever asks there with that key; it tells nothing of the key."""
+    digest = sha256(f"{address.strip().rstrip('/')}\0{key}".encode()).hexdigest()
+    return f"{vendor}:{digest[:DIGEST]}"
 
 
 def address_of(given: str, path: str) -> str:

@@ -8,14 +8,13 @@ import httpx
 
 from loops.closing import closing
 from loops.errors import InvalidRequest, SetupError
-from loops.model import ModelRequest
+from loops.model import Limits, ModelRequest
 from loops.reply import ModelEvent
 
-from .exchange import Exchange, address_of, body_of, exchange, key_of
+from .exchange import Exchange, account_of, address_of, body_of, exchange, key_of
 from .openai_request import DIALECTS, Dialect, to_wire
 from .openai_wire import OpenAIReader
-
-BASE_URL = "https://api.openai.com/v1"
+from .vendors import OPENAI, VENDORS, Vendor
 
 
 class OpenAIModel:
@@ -31,26 +30,30 @@ class OpenAIModel:
         client: httpx.AsyncClient | None = None,
         silent: set[str] | None = None,
     ) -> None:
-        """Take what is not given from `OPENAI_BASE_URL` (with `/v1`) and `OPENAI_API_KEY`.
+        """Take what is not given from the vendor's variables, as `OPENAI_API_KEY`.
 
-        A service of one's own may need no key: one is asked for only where no address is given.
-        `silent` keeps the addresses that do not know the option to tell what a reply has cost.
+        A service of one's own may need no key: one is asked for only at the vendor's own address.
+        `OPENAI_BASE_URL` names another address, with `/v1`. `silent` keeps the addresses that do
+        not know the option to tell what a reply has cost.
 
         Raises:
-            SetupError: When there is no key for OpenAI's own service.
+            SetupError: When there is no key for the vendor's own service, or no address.
         """
-        base = base_url or os.environ.get("OPENAI_BASE_URL") or BASE_URL
-        key = key_of(api_key, "OPENAI_API_KEY")
-        if not key and base == BASE_URL:
+        place = VENDORS.get(vendor, Vendor("", ""))
+        base = base_url or os.environ.get(place.address) or place.base_url
+        key = key_of(api_key, place.key)
+        if not key and place.key and base == place.base_url:
             raise SetupError(
-                f"the model '{vendor}/{name}' needs a key: set OPENAI_API_KEY, or give api_key"
+                f"the model '{vendor}/{name}' needs a key: set {place.key}, or give api_key"
             )
         self.name = f"{vendor}/{name}"
         self._model = name
         # Who only speaks the protocol knows the first words of it.
-        is_plain = vendor == "openai" and base != BASE_URL
+        is_plain = vendor == "openai" and base != OPENAI.base_url
         self._dialect = Dialect() if is_plain else DIALECTS.get(vendor, Dialect())
         self._url = address_of(base, "/chat/completions")
+        self.account = account_of(vendor, base, key)
+        self.limits = Limits()
         self._key = key
         self._client = client
         self._silent = set[str]() if silent is None else silent

@@ -136,7 +136,7 @@ def test_check_says_what_the_configuration_means(place: Place) -> None:
         ({"LOOPMILL_REDIS_URL": "redis://127.0.0.1:9/0"}, "does not answer"),
         ({"LOOPMILL_API_KEY": "x"}, "LOOPMILL_API_KEY is no setting; did you mean LOOPMILL_API_K"),
         ({"LOOPMILL_BANANA": "x"}, "LOOPMILL_BANANA is no setting; unset it"),
-        ({"LOOPMILL_CONFIG": "x.yaml"}, "LOOPMILL_CONFIG is not read in this version"),
+        ({"LOOPMILL_CONFIG": "x.yaml"}, "LOOPMILL_CONFIG is 'x.yaml', which cannot be read"),
     ],
 )
 def test_check_names_each_problem(here: Here, changes: dict[str, str], said: str) -> None:

@@ -1,0 +1,105 @@
+"""A model as it was configured: where it is asked, what it costs, how much may be asked of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from loops.closing import closing
+from loops.errors import Timeout
+from loops.messages import Usage
+from loops.model import Limits, MeteredPort, ModelRequest, make_port
+from loops.reply import ModelEvent, StreamEnd
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a million tokens cost, in the currency of the price list."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+
+    def of(self, usage: Usage) -> float:
+        """Return what a reply has cost; what the provider did not tell costs nothing."""
+        cost = (
+            (usage.input_tokens or 0) * self.input
+            + (usage.output_tokens or 0) * self.output
+            + (usage.cache_read_tokens or 0) * self.cache_read
+            + (usage.cache_write_tokens or 0) * self.cache_write
+        )
+        return cost / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What a configuration says of a model."""
+
+    model: str
+    """`vendor/model`, as its provider knows it."""
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    max_tokens: int | None = None
+    """The limit of a reply, where the request names none."""
+    timeout: timedelta | None = None
+    """How long a whole reply may take."""
+    limits: Limits = field(default_factory=Limits)
+    price: Price | None = None
+
+
+class DeployedModel:
+    """The port of a configured model."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        """Make the port behind it.
+
+        Raises:
+            SetupError: When its vendor is not known, or it has no key.
+        """
+        given = {"base_url": deployment.base_url, "api_key": deployment.api_key}
+        connection = {name: value for name, value in given.items() if value is not None}
+        port = make_port(deployment.model, **connection)
+        self._port = port
+        self._deployment = deployment
+        self.name = port.name
+        self.limits = deployment.limits
+        vendor = deployment.model.partition("/")[0]
+        self.account = port.account if isinstance(port, MeteredPort) else vendor
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the reply; its usage says what it has cost.
+
+        Raises:
+            Timeout: When the whole reply takes longer than it may.
+            ProviderError: When the service fails otherwise.
+        """
+        if request.max_tokens is None:
+            request = replace(request, max_tokens=self._deployment.max_tokens)
+        limit, clock = self._deployment.timeout, asyncio.get_running_loop()
+        deadline = None if limit is None else clock.time() + limit.total_seconds()
+        reply = self._port.stream(request)
+        async with closing(reply):
+            while (event := await _next(reply, deadline, self.name)) is not None:
+                # Whoever reads a reply closes it.
+                yield self._priced(event) if isinstance(event, StreamEnd) else event  # noqa: ASYNC119
+
+    def _priced(self, end: StreamEnd) -> StreamEnd:
+        price = self._deployment.price
+        if price is None or end.usage is None:
+            return end
+        return replace(end, usage=end.usage.model_copy(update={"cost": price.of(end.usage)}))
+
+
+async def _next(
+    events: AsyncIterator[ModelEvent], deadline: float | None, model: str
+) -> ModelEvent | None:
+    if deadline is None:
+        return await anext(events, None)
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await anext(events, None)
+    except TimeoutError as error:
+        raise Timeout(f"the model {model!r} took longer for its reply than it may") from error

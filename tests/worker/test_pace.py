@@ -1,0 +1,252 @@
+"""The pace of providers, on fakeredis and on the real server: who may ask, and who waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from loops.errors import Overloaded, RateLimited
+from loops.messages import Message, Messages, Usage
+from loops.model import Limits, ModelPort, ModelRequest, ToolSpec
+from loops.providers.scripted import scripted
+from loops.reply import ModelEvent, StreamEnd, StreamStart, TextDelta, TextStart
+from loops.tasks import Owner
+from tests.waiting import wait_until
+from tests.worker.workshop import KEYS
+from worker.link import Link
+from worker.looking import ModelView, look_at_models, server_time
+from worker.pace import Pace, tokens_of
+
+REQUEST = ModelRequest("m", tuple(Messages.of("hello there, how are you?")))
+SAYS: list[ModelEvent] = [StreamStart("m"), TextStart(0), TextDelta(0, "hi")]
+END = StreamEnd("end_turn", usage=Usage(input_tokens=30, output_tokens=12))
+MINUTE = 60_000
+
+
+@dataclass
+class Service:
+    """A model that answers as it is told, one list an asking, the last one again and again."""
+
+    answers: list[list[ModelEvent | Exception]] = field(default_factory=lambda: [[*SAYS, END]])
+    limits: Limits = field(default_factory=Limits)
+    account: str = "acme:k"
+    name: str = "acme/m"
+    asked: int = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Answer."""
+        del request
+        self.asked += 1
+        for event in self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]:
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+def limited(seconds: float | None = None) -> RateLimited:
+    after = None if seconds is None else timedelta(seconds=seconds)
+    return RateLimited("slow down", retry_after=after, status=429)
+
+
+@pytest.fixture
+def pace(any_link: Link) -> Pace:
+    return Pace(any_link, KEYS, patience=timedelta(minutes=1))
+
+
+async def read(port: ModelPort) -> list[ModelEvent]:
+    return [event async for event in port.stream(REQUEST)]
+
+
+async def waits(link: Link, service: Service, takes: int = 1) -> int:
+    """Return how many ms the next one would have to wait."""
+    names = [KEYS.account(service.account), KEYS.window(service.account, service.name)]
+    limits = service.limits
+    arguments = ["m/x", limits.requests or 0, limits.tokens or 0, takes]
+    wait, _ = await link.run("admit", [*names, KEYS.providers], arguments)
+    return int(wait)
+
+
+async def view(link: Link) -> ModelView:
+    [seen] = await look_at_models(link, KEYS)
+    return seen
+
+
+async def test_a_model_without_limits_is_asked_as_it_is(pace: Pace):
+    model = scripted("hi")
+
+    assert pace.over(model) is model
+
+
+async def test_what_was_asked_of_a_model_is_counted(pace: Pace, any_link: Link):
+    paced = pace.over(Service())
+    for _ in range(3):
+        assert await read(paced) == [*SAYS, END]
+
+    seen = await view(any_link)
+    assert (seen.account, seen.model) == ("acme:k", "acme/m")
+    assert (seen.requests, seen.tokens) == (3, 3 * 42)
+    assert (seen.paused, seen.limited) == (timedelta(0), 0)
+
+
+async def test_no_more_requests_are_let_go_than_a_minute_allows(pace: Pace, any_link: Link):
+    service = Service(limits=Limits(requests=3))
+    for _ in range(3):
+        await read(pace.over(service))
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await read(pace.over(service))
+
+    assert MINUTE * 0.9 < await waits(any_link, service) <= MINUTE + 1000
+    assert service.asked == 3
+
+
+async def test_tokens_are_counted_as_thought_and_then_as_told(pace: Pace, any_link: Link):
+    service = Service(limits=Limits(tokens=100))
+    thought = tokens_of(REQUEST)
+
+    await read(pace.over(service))
+
+    assert (await view(any_link)).tokens == 42
+    assert await waits(any_link, service, 100 - 42 - thought) == 0
+    assert await waits(any_link, service, 100) > 0
+
+
+async def test_a_request_that_is_larger_than_a_minute_goes_when_nothing_else_does(
+    pace: Pace, any_link: Link
+):
+    service = Service(limits=Limits(tokens=1))
+
+    await read(pace.over(service))
+
+    assert service.asked == 1
+    assert await waits(any_link, service) > 0
+
+
+async def test_models_of_one_key_are_counted_apart_and_paused_together(pace: Pace, any_link: Link):
+    small, large = (Service(limits=Limits(requests=1), name=name) for name in ("a/s", "a/l"))
+    for service in (small, large):
+        await read(pace.over(service))
+    assert await waits(any_link, Service(name="a/other")) == 0
+
+    await any_link.run("pause_account", [KEYS.account("acme:k")], [5000, await now(any_link)])
+
+    for service in (small, large, Service(name="a/other")):
+        assert 4000 < await waits(any_link, service) <= 5000
+    assert await waits(any_link, Service(account="acme:other")) == 0
+
+
+async def test_a_request_that_was_turned_away_is_made_again_when_the_pause_is_over(
+    pace: Pace, any_link: Link
+):
+    service = Service([[StreamStart("m"), limited(0.3)], [*SAYS, END]])
+    began = await now(any_link)
+
+    events = await read(pace.over(service))
+
+    assert events == [*SAYS, END]
+    assert service.asked == 2
+    assert await now(any_link) - began >= 300
+    assert (await view(any_link)).limited == 1
+
+
+async def is_turned_away(link: Link) -> bool:
+    return any(seen.limited for seen in await look_at_models(link, KEYS))
+
+
+async def test_nobody_asks_while_a_key_is_paused(pace: Pace, any_link: Link):
+    first, others = Service([[limited(0.3)], [*SAYS, END]]), Service()
+    owner = Owner()
+    waiting = owner.start(read(pace.over(first)), name="first")
+    await wait_until(partial(is_turned_away, any_link), for_="the first to be turned away")
+
+    reading = [owner.start(read(pace.over(others)), name="other") for _ in range(5)]
+    is_paused = (await view(any_link)).paused > timedelta(0)
+    asked = others.asked
+    await owner.join()
+
+    assert (is_paused, asked, others.asked) == (True, 0, 5)
+    assert all(task.result() == [*SAYS, END] for task in (waiting, *reading))
+
+
+async def test_after_a_pause_those_who_waited_come_back_by_and_by(any_link: Link):
+    service = Service()
+    account = KEYS.account("acme:k")
+    await any_link.command("HSET", account, "until", await now(any_link), "given", 0)
+    await any_link.command("PEXPIRE", account, MINUTE)
+
+    at_once = [await waits(any_link, service) for _ in range(3)]
+
+    assert at_once[:2] == [0, 0]
+    assert 0 < at_once[2] <= 1000
+
+
+async def test_many_who_are_turned_away_at_once_are_one_piece_of_news(any_link: Link):
+    account, admitted = KEYS.account("acme:k"), await now(any_link)
+    first = await any_link.run("pause_account", [account], ["", admitted])
+    again = [await any_link.run("pause_account", [account], ["", admitted]) for _ in range(5)]
+
+    assert first == 1000
+    assert max(again) <= 1000
+    assert await any_link.command("HMGET", account, "strikes", "limited") == [b"0", b"6"]
+
+
+async def test_a_provider_that_goes_on_turning_away_is_left_alone_for_longer(any_link: Link):
+    account = KEYS.account("acme:k")
+    pauses = list[int]()
+    for _ in range(5):
+        await any_link.command("HSET", account, "until", await now(any_link) - 1)
+        told = ["", await now(any_link)]
+        pauses.append(await any_link.run("pause_account", [account], told))
+
+    assert pauses == [2000, 4000, 8000, 8000, 8000]
+
+
+async def test_a_request_that_is_turned_away_for_too_long_fails(any_link: Link):
+    pace = Pace(any_link, KEYS, patience=timedelta(0))
+    service = Service([[limited(0)]])
+
+    with pytest.raises(RateLimited, match="slow down"):
+        await read(pace.over(service))
+
+    assert service.asked == 1
+
+
+async def test_a_reply_that_is_turned_away_in_its_middle_is_not_begun_again(pace: Pace):
+    service = Service([[*SAYS, limited(0)], [*SAYS, END]])
+
+    with pytest.raises(RateLimited):
+        await read(pace.over(service))
+
+    assert service.asked == 1
+
+
+async def test_other_failures_are_their_callers(pace: Pace, any_link: Link):
+    with pytest.raises(Overloaded):
+        await read(pace.over(Service([[Overloaded("busy")]])))
+
+    assert (await view(any_link)).limited == 0
+
+
+def test_a_picture_is_not_counted_by_its_letters():
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
+    image = {"type": "image", "source": source}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [image]}
+    messages = tuple(
+        Message.from_raw({"role": "user", "content": [each]}) for each in (image, result)
+    )
+
+    assert 2000 <= tokens_of(ModelRequest("m", messages)) < 2100
+
+
+def test_what_a_model_is_told_of_tools_counts_too():
+    tool = ToolSpec("f", "about", {"type": "object", "title": "x" * 4000})
+
+    assert tokens_of(ModelRequest("m", (), tools=(tool,), system="y" * 400)) >= 1100
+
+
+async def now(link: Link) -> int:
+    return await server_time(link)

@@ -1,0 +1,165 @@
+"""The limits of providers, shared by all workers: who may ask now, and who waits.
+
+Requests and tokens are counted by key and model, as providers count them. When a provider turns a
+request away (429), nobody asks it with that key for as long as it says; the request itself is made
+again then. Waiting is no failure, so it costs a run none of its tries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+from typing import cast
+
+from redis.exceptions import RedisError
+
+from loops.closing import closing
+from loops.errors import RateLimited
+from loops.messages import Usage
+from loops.model import MeteredPort, ModelPort, ModelRequest
+from loops.reply import ModelEvent, StreamEnd, StreamStart
+from loops.tasks import overlook
+
+from .insist import insist
+from .keys import Keys
+from .link import Link
+from .wire import Part
+
+LONGEST_SLEEP = 30.0
+"""Seconds after which whoever waits looks again."""
+
+SPREAD = 0.25
+"""Up to how many seconds more each of those sleeps who wait for the same moment."""
+
+LETTERS = 4
+"""How many characters are thought to be a token, before the provider has counted."""
+
+BLOCK = 1000
+"""How many tokens a picture or a document is thought to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The leave to ask once."""
+
+    at: int
+    """When it was given, in ms by Redis' clock."""
+    tokens: int
+    """How many tokens were counted for it."""
+
+
+class Pace:
+    """Lets models be asked at the pace that their providers allow."""
+
+    def __init__(self, link: Link, keys: Keys, *, patience: timedelta) -> None:
+        """`patience` is how long a request is made again, before its error is the caller's."""
+        self._link = link
+        self._keys = keys
+        self.patience = patience
+
+    def over(self, port: ModelPort) -> ModelPort:
+        """Return the port with its provider's limits kept, if it has any."""
+        return PacedModel(self, port) if isinstance(port, MeteredPort) else port
+
+    async def admit(self, port: MeteredPort, request: ModelRequest) -> Admission:
+        """Wait until the model may be asked."""
+        limits = port.limits
+        takes = tokens_of(request) if limits.tokens else 0
+        account, window = self._names(port)
+        keys = [account, window, self._keys.providers]
+        member = f"{port.account}/{port.name}"
+        arguments: list[Part] = [member, limits.requests or 0, limits.tokens or 0, takes]
+        while True:
+            wait, now = cast(
+                "list[int]", await insist(self._link, "admit", keys=keys, arguments=arguments)
+            )
+            if wait == 0:
+                return Admission(now, takes)
+            spread = random.uniform(0, SPREAD)  # noqa: S311 - no secret hangs on it
+            await asyncio.sleep(min(wait / 1000, LONGEST_SLEEP) + spread)
+
+    async def turned_away(
+        self, port: MeteredPort, admission: Admission, after: timedelta | None
+    ) -> None:
+        """Let nobody ask with the port's key before its provider wants to be asked again."""
+        asked = "" if after is None else round(after / timedelta(milliseconds=1))
+        account, _ = self._names(port)
+        await insist(self._link, "pause_account", keys=[account], arguments=[asked, admission.at])
+
+    def spent(self, port: MeteredPort, admission: Admission, usage: Usage | None) -> None:
+        """Count what a reply took; nobody waits for it."""
+        if usage is None:
+            return
+        told = (usage.input_tokens, usage.output_tokens, usage.cache_write_tokens)
+        more = sum(count or 0 for count in told) - admission.tokens
+        _, window = self._names(port)
+        # While the server is away nothing is counted, and nothing hangs on it.
+        with suppress(RedisError):
+            counted = self._link.send_script("spend_tokens", [window], [admission.at, more])
+            counted.add_done_callback(overlook)
+
+    def _names(self, port: MeteredPort) -> tuple[str, str]:
+        return self._keys.account(port.account), self._keys.window(port.account, port.name)
+
+
+class PacedModel:
+    """A model that is asked at its provider's pace."""
+
+    def __init__(self, pace: Pace, port: MeteredPort) -> None:
+        self._pace = pace
+        self._port = port
+        self.name = port.name
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the reply; a request that was turned away is made again.
+
+        Raises:
+            RateLimited: When that went on for too long, or came after a part of the reply.
+            ProviderError: When the service fails otherwise.
+        """
+        pace, port = self._pace, self._port
+        give_up = monotonic() + pace.patience.total_seconds()
+        has_begun = has_said = False
+        while True:
+            admission = await pace.admit(port, request)
+            reply = port.stream(request)
+            try:
+                async with closing(reply):
+                    async for event in reply:
+                        if isinstance(event, StreamEnd):
+                            pace.spent(port, admission, event.usage)
+                        if has_begun and isinstance(event, StreamStart):
+                            continue
+                        has_said = has_begun
+                        has_begun = True
+                        yield event  # noqa: ASYNC119 - whoever reads a reply closes it
+            except RateLimited as error:
+                await pace.turned_away(port, admission, error.retry_after)
+                if has_said or monotonic() >= give_up:
+                    raise
+            else:
+                return
+
+
+def tokens_of(request: ModelRequest) -> int:
+    """Return how many tokens a request is thought to have; its provider counts them better."""
+    letters = len(request.system) + sum(_letters(tool.schema) for tool in request.tools)
+    blocks = (block for message in request.messages for block in message.content)
+    return (letters + sum(_letters(block.raw()) for block in blocks)) // LETTERS + 1
+
+
+def _letters(raw: object) -> int:
+    """Return how long the texts of a block are; a picture has the length of its tokens."""
+    if isinstance(raw, str):
+        return len(raw)
+    if isinstance(raw, Mapping):
+        told = cast("Mapping[str, object]", raw)
+        if told.get("type") in {"image", "document"}:
+            return BLOCK * LETTERS
+        return sum(map(_letters, told.values()))
+    return sum(map(_letters, cast("list[object]", raw))) if isinstance(raw, list) else 0
