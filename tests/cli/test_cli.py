@@ -1,3 +1,4 @@
+import json
 import re
 import signal
 import subprocess
@@ -125,6 +126,22 @@ def test_check_says_what_the_configuration_means(place: Place) -> None:
     assert re.search(r"✓ server\s+(redis|valkey) \d+\.", shown.stdout)
     assert "2 keys" in shown.stdout
     assert "secret" not in shown.stdout
+
+
+def test_check_says_which_models_are_configured(place: Place) -> None:
+    entries = [
+        {"model_name": "fast", "params": {"model": "groq/llama", "api_key": "sk-canary"}},
+        {"model_name": "slow", "params": {"model": "anthropic/x", "api_key": "env/NOT_SET"}},
+    ]
+    file = place.folder / "config.yaml"
+    file.write_text(json.dumps({"model_list": entries}))
+
+    shown = place.loopmill("check", LOOPMILL_CONFIG=str(file))
+
+    assert shown.returncode == 1
+    assert re.search(r"✓ model\s+fast: groq/llama, groq:[0-9a-f]{12}\n", shown.stdout)
+    assert re.search(r"! model\s+the configured model 'slow': .* set NOT_SET\n", shown.stdout)
+    assert "canary" not in shown.stdout + shown.stderr
 
 
 @pytest.mark.parametrize(

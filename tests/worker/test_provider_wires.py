@@ -7,11 +7,13 @@ import pytest
 
 import loops as ai
 from loops.providers.anthropic import AnthropicModel
+from loops.providers.deployment import DeployedModel, Deployment, Price
 from loops.providers.openai import OpenAIModel
 from tests.loops.providers import anthropic_wires as a
 from tests.loops.providers import openai_wires as o
 from tests.loops.providers.openai_wires import call
 from tests.loops.providers.service import Answer, Service, serving
+from tests.waiting import wait_until
 from tests.worker.driving import Ended, milling
 from tests.worker.test_provider_failures import text_that_counts
 from worker.link import Link
@@ -116,3 +118,46 @@ async def test_calls_of_a_server_that_numbers_them_wrong_are_each_done_once(link
     assert sorted(world.done) == ["x", "y"]
     results = [m for m in service.asked[1].body["messages"] if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in results] == ["a", "b"]
+
+
+@pytest.mark.parametrize("times", [1, 8])
+async def test_being_turned_away_costs_a_run_none_of_its_tries(link: Link, times: int) -> None:
+    world = World()
+    async with serving(*[LIMITED] * times, BUSY, BUSY, Answer([ASKS]), Answer([SAYS])) as service:
+        ended = await world.through(link, by_anthropic(service))
+
+    assert (ended.run.status, ended.run.output) == (RunStatus.COMPLETED, "all is sent")
+    assert (ended.run.attempt, world.done) == (1, ["x"])
+    assert len(service.asked) == times + 4
+
+
+async def test_while_a_key_is_paused_no_run_asks_with_it(link: Link) -> None:
+    limited = Answer(LIMITED.chunks, status=429, kind=JSON, headers={"retry-after-ms": "700"})
+    async with serving(limited, Answer([SAYS])) as service:
+        model = by_anthropic(service)
+        async with milling(link, {"agent": ai.Agent(model=model)}) as mill:
+            first = await mill.submit()
+            await wait_until(lambda: len(service.asked) == 1, for_="the first to be turned away")
+            others = [await mill.submit() for _ in range(6)]
+            await mill.until(others[-1], "turn.started")
+            asked = len(service.asked)
+            ended = [await mill.ended(place) for place in (first, *others)]
+
+    assert asked == 1
+    assert [each.run.output for each in ended] == ["all is sent"] * 7
+    assert {each.run.attempt for each in ended} == {1}
+    assert len(service.asked) == 8
+
+
+async def test_a_configured_price_is_what_a_run_has_cost(link: Link) -> None:
+    async with serving(Answer([SAYS])) as service:
+        deployment = Deployment(
+            "anthropic/m", base_url=service.url, api_key="k", price=Price(input=1000, output=5000)
+        )
+        agents = {"agent": ai.Agent(model=DeployedModel(deployment))}
+        async with milling(link, agents) as mill:
+            ended = await mill.through()
+
+    assert ended.run.usage is not None
+    assert ended.run.usage["cost"] == pytest.approx(10 * 0.001 + 20 * 0.005)
+    assert ended.of("turn.finished")[0]["usage"]["cost"] == ended.run.usage["cost"]
