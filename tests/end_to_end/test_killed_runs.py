@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from tests.end_to_end.conftest import KILLED, OpenStage
+from tests.kills.conftest import WIRED, asking
 from tests.kills.harness import LEASE, Moment
+from tests.kills.hostile import HostileProvider
 from tests.kills.test_sweep import differences
+from tests.loops.providers.service import served
 from worker.event_log import LogEvent
 
 pytestmark = pytest.mark.timeout(180)
@@ -63,6 +66,28 @@ async def test_loops_of_every_kind_survive_a_kill_at_any_event(open_stage: OpenS
                 wrong += differences(killed, calm)
 
         assert wrong == []
+
+
+@pytest.mark.parametrize("agent", ["anthropic", "openai"])
+async def test_so_do_runs_whose_provider_fails_in_between(
+    open_stage: OpenStage, agent: str
+) -> None:
+    """It is turned away, cut, failed after the status, overloaded; and its worker is killed."""
+    async with (
+        served(HostileProvider([])) as provider,
+        open_stage(app=WIRED, **asking(provider)) as stage,
+    ):
+        stage.man()
+        calm, events = await stage.through(agent)
+        asked, wrong = len(provider.asked), []
+        for seq in (events // 4, events * 3 // 4):
+            provider.counts.clear()
+            stage.man()
+            killed, _ = await stage.through(agent, kill_at=seq)
+            wrong += differences(killed, calm)
+
+    assert (calm.status, asked) == ("completed", 10)
+    assert wrong == []
 
 
 async def test_a_run_goes_on_within_15_s_of_the_kill_past_2000_that_wait(

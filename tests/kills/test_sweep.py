@@ -3,12 +3,14 @@
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.kills.harness import Outcome, Stage
+from tests.kills.hostile import HostileProvider
 
 RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results" / "kills.json"
 
@@ -36,10 +38,25 @@ def differences(outcome: Outcome, calm: Outcome) -> list[str]:
 @pytest.mark.parametrize("agent", ["passing", "plain", "transforming", "dropping", "injecting"])
 async def test_a_run_ends_the_same_wherever_its_worker_is_killed(stage: Stage, agent: str) -> None:
     """SIGKILL after each event: same output, history and view, and no tool twice."""
+    await sweep(stage, agent, lambda: None)
+
+
+@pytest.mark.parametrize("agent", ["anthropic", "openai"])
+async def test_so_does_a_run_whose_provider_fails_in_between(
+    wired_stage: Stage, provider: HostileProvider, agent: str
+) -> None:
+    """It cuts replies, fails after the status, and answers 429 and 529, in each turn."""
+    await sweep(wired_stage, agent, provider.counts.clear)
+
+
+async def sweep(stage: Stage, agent: str, before_each: Callable[[], None]) -> None:
+    """Kill the run's worker after each event, one run each, and compare."""
+    before_each()
     calm, events = await stage.through(agent)
     began, wrong, cuts = time.monotonic(), {}, 0
 
     for seq in range(2, events):
+        before_each()
         stage.man()
         killed, _ = await stage.through(agent, kill_at=seq)
         cuts += killed.is_cut

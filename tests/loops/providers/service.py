@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -58,7 +58,7 @@ class Service:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 self.asked.append(await _request(reader))
-                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                answer = self.answer_to(self.asked[-1])
                 await _answer(writer, answer)
                 if answer.hangs:
                     await self.over.wait()
@@ -66,6 +66,11 @@ class Service:
                     break
         writer.close()
         del self._open[task]
+
+    def answer_to(self, asked: Asked) -> Answer:
+        """Return what is answered: one answer a request, the last one again and again."""
+        del asked
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     async def end(self) -> None:
         """End all connections, and wait for those who serve them."""
@@ -79,7 +84,16 @@ class Service:
 @asynccontextmanager
 async def serving(*answers: Answer) -> AsyncGenerator[Service]:
     """Serve the answers, one a request, the last one again and again."""
-    service = Service(list(answers))
+    async with served(Service(list(answers))) as service:
+        yield service
+
+
+Kind = TypeVar("Kind", bound=Service)
+
+
+@asynccontextmanager
+async def served(service: Kind) -> AsyncGenerator[Kind]:
+    """Let the service answer on a port of its own."""
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     service.url = f"http://{host}:{port}"
