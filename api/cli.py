@@ -113,12 +113,13 @@ def command() -> None:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder of log files; without it, sample logs are made.",
 )
+@click.option("--model", help="Ask a real one: anthropic/…, openai/…; without it, it is scripted.")
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON.")
-def demo(path: Path | None, *, as_json: bool) -> None:
+def demo(path: Path | None, model: str | None, *, as_json: bool) -> None:
     """Watch an agent triage a folder of logs, with real processes on an embedded server."""
     with said_plainly():
         settings = Settings.from_env(os.environ)
-        outcome = play(Console(stderr=as_json), settings.data, path)
+        outcome = play(Console(stderr=as_json), settings.data, path, model=model)
         if as_json:
             click.echo(outcome.as_json())
         sys.exit(0 if outcome.story.status == "completed" else 1)

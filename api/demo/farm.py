@@ -12,7 +12,12 @@ from api.children import Children
 from worker.embedded import Server, start_server
 from worker.sharing import Use
 
+from .asked import VARIABLE
+
 APP = "api.demo.triage:app"
+ASKED = "api.demo.asked:app"
+"""The same agent over a real model."""
+
 TOOL_WORKERS = 2
 
 _UNWANTED = frozenset({"LOOPMILL_API_KEYS", "LOOPMILL_CONFIG", "LOOPMILL_CORS_ORIGINS"})
@@ -35,8 +40,12 @@ class Farm:
 
 
 @contextmanager
-def open_farm(data: Path, told: Callable[[str], None]) -> Generator[Farm]:
+def open_farm(
+    data: Path, told: Callable[[str], None], *, model: str | None = None
+) -> Generator[Farm]:
     """Start everything, say what is ready, and end all of it at the end of the `with`.
+
+    `model` names a real model; without it a scripted one answers.
 
     Raises:
         ServerStartError: When the server does not start.
@@ -48,7 +57,7 @@ def open_farm(data: Path, told: Callable[[str], None]) -> Generator[Farm]:
         stack.callback(server.stop)
         told(f"server   {server.url}, pid {server.pid}")
         children = stack.enter_context(Children())
-        environment = environment_of(server.url, APP)
+        environment = _environment(server.url, model)
         api = children.start("the API", loopmill("api", "--port", "0"), environment)
         workers = [
             children.start(f"a worker for {queue}", loopmill("worker", queue), environment)
@@ -60,6 +69,16 @@ def open_farm(data: Path, told: Callable[[str], None]) -> Generator[Farm]:
             children.wait_ready(worker, "loopmill worker ready: ")
             told(f"worker   {worker.name.removeprefix('a worker for ')}, pid {worker.pid}")
         yield Farm(url, server, api.pid, tuple(worker.pid for worker in workers), folder, children)
+
+
+def _environment(redis_url: str, model: str | None) -> dict[str, str]:
+    if model is None:
+        return environment_of(redis_url, APP)
+    # The model may be one that the user's configuration names.
+    configuration = {
+        name: os.environ[name] for name in ("LOOPMILL_CONFIG",) if os.environ.get(name)
+    }
+    return {**environment_of(redis_url, ASKED), **configuration, VARIABLE: model}
 
 
 def loopmill(*arguments: str) -> list[str]:

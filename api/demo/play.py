@@ -17,12 +17,17 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markdown import Markdown
 from rich.text import Text
 
 from api.children import ChildError
 from api.client import ApiError, Client
+from loops.model import resolve_model
+from worker.configuration import configured
+from worker.settings import Settings
 
-from .farm import APP, Farm, open_farm
+from .asked import VARIABLE
+from .farm import APP, ASKED, Farm, open_farm
 from .feed import Feed
 from .report import read
 from .samples import make_samples
@@ -43,7 +48,8 @@ class Outcome:
 
     run_id: str
     story: Story
-    report: dict[str, Any] | None
+    report: dict[str, Any] | str | None
+    """As data where the model is scripted; a real one's words."""
 
     def as_json(self) -> str:
         """Return one line for programs."""
@@ -62,29 +68,37 @@ class Outcome:
         )
 
 
-def play(console: Console, data: Path, path: Path | None) -> Outcome:
+def play(console: Console, data: Path, path: Path | None, *, model: str | None = None) -> Outcome:
     """Triage the folder (or the sample logs) with real processes, and draw it as it happens.
 
+    Without a model the answers are scripted.
+
     Raises:
+        SetupError: When the model cannot be asked.
         ApiError: When the run cannot be started or followed.
         ChildError: When a process dies.
         ServerStartError: When the server does not start.
     """
     folder = (path or make_samples(data.absolute() / "sample-logs")).absolute()
-    console.print(_opening(folder))
-    with open_farm(data.absolute(), partial(_ready, console)) as farm:
+    if model is not None:
+        with configured(Settings.from_env(os.environ), os.environ):
+            resolve_model(model)
+    console.print(_opening(folder, model))
+    with open_farm(data.absolute(), partial(_ready, console), model=model) as farm:
         with Client(farm.url) as client:
             run = client.start("triage", f"Triage the logs in {folder}")
             console.print()
             with _cancelled_on_the_way_out(client, run["id"]):
                 story = _watch(console, client, farm, run["id"])
         console.print()
-        report = read(story.text)
+        report = read(story.text) if model is None else None
         if report is not None:
             console.print(draw_report(report))
             console.print(_check(report, folder), soft_wrap=True)
-        console.print(_closing(farm, run["id"], data, folder), soft_wrap=True)
-    return Outcome(run["id"], story, report)
+        elif model is not None:
+            console.print(Markdown(story.text or str(story.error)))
+        console.print(_closing(run["id"], _typed_before(farm, data, model), folder), soft_wrap=True)
+    return Outcome(run["id"], story, report if model is None else story.text)
 
 
 @contextmanager
@@ -129,11 +143,12 @@ def _ready(console: Console, line: str) -> None:
     console.print(Text.assemble(("  ✓ ", "green"), line))
 
 
-def _opening(folder: Path) -> Text:
+def _opening(folder: Path, model: str | None) -> Text:
+    about = "is scripted; all else is real" if model is None else f"is {model}; all is real"
     return Text.assemble(
         ("Loopmill demo: ", "bold"),
         f"one agent triages the logs in {_near(folder)}.\n"
-        "Its model is scripted; all else is real: processes, queue, log, HTTP.\n",
+        f"Its model {about}: processes, queue, log, HTTP.\n",
     )
 
 
@@ -156,10 +171,16 @@ def _near(folder: Path) -> str:
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
-def _closing(farm: Farm, run_id: str, data: Path, folder: Path) -> Text:
+def _typed_before(farm: Farm, data: Path, model: str | None) -> str:
+    """Return the variables with which the same agent is served on the same data."""
     is_usual = farm.data == data.absolute() and "LOOPMILL_DATA" not in os.environ
     where = "" if is_usual else f"LOOPMILL_DATA={shlex.quote(_near(farm.data))} "
-    where += f"LOOPMILL_APP={APP} " if os.environ.get("LOOPMILL_APP") else ""
+    if model is not None:
+        return f"{where}LOOPMILL_APP={ASKED} {VARIABLE}={shlex.quote(model)} "
+    return where + (f"LOOPMILL_APP={APP} " if os.environ.get("LOOPMILL_APP") else "")
+
+
+def _closing(run_id: str, where: str, folder: Path) -> Text:
     runs = "127.0.0.1:8000/v1/runs"
     body = json.dumps({"agent": "triage", "input": f"Triage the logs in {_near(folder)}"})
     return Text.assemble(

@@ -1,5 +1,6 @@
 """The demo as a newcomer starts it: a terminal command with real processes."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,10 +11,15 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from api.demo.triage import reply
+from loops.providers.scripted import Piece, text
 from tests.demo.grep import grep_count
+from tests.kills.hostile import Anthropic
+from tests.loops.providers.service import Answer, Asked, Service, served
 from tests.waiting import wait_until
 from worker.embedded import start_server
 from worker.keys import Keys
@@ -29,10 +35,11 @@ SOON = timedelta(seconds=40)
 class Demo:
     """`loopmill demo`, running, with a record of what it started."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, **changes: str) -> None:
         self.folder = folder
         self.errors = folder / "err.txt"
         environment = {**os.environ, "LOOPMILL_DATA": str(folder / "data"), "COLUMNS": "100"}
+        environment |= changes
         with self.errors.open("wb") as file:
             self.started = subprocess.Popen(
                 [sys.executable, "-P", "-m", "api", "demo", "--json", *options],
@@ -169,3 +176,41 @@ def test_the_last_lines_can_be_typed_as_they_stand(tmp_path: Path) -> None:
     )
     assert "--no-reload" in shown.stdout
     assert re.search(r"^  curl 127\.0\.0\.1:8000/v1/runs/run_\w+$", demo.said, re.MULTILINE)
+
+
+class Writer(Service):
+    """A model on loopback that reads the conversation and writes what comes next."""
+
+    def answer_to(self, asked: Asked) -> Answer:
+        answer = cast("str | list[Piece]", reply(asked.body["messages"]))
+        pieces = [text(answer)] if isinstance(answer, str) else answer
+        return Answer([*Anthropic().reply(pieces)])
+
+
+async def test_the_demo_asks_a_real_model_when_one_is_named(tmp_path: Path, logs: Path) -> None:
+    async with served(Writer([])) as service:
+        demo = Demo(
+            tmp_path,
+            *("--path", str(logs), "--model", "anthropic/claude-x"),
+            ANTHROPIC_API_KEY="sk-canary",
+            ANTHROPIC_BASE_URL=service.url,
+        )
+        code, told = await asyncio.to_thread(demo.end)
+
+    outcome = json.loads(told.splitlines()[-1])
+    assert (code, outcome["status"]) == (0, "completed")
+    assert "Its model is anthropic/claude-x" in demo.said
+    assert outcome["report"].startswith("Triage of ")
+    assert "Triage of" in demo.said
+    assert "LOOPMILL_DEMO_MODEL=anthropic/claude-x" in demo.said
+    assert service.asked[0].body["system"][0]["text"].startswith("You triage the errors")
+    assert "canary" not in told + demo.said
+
+
+def test_a_model_that_cannot_be_asked_is_said_before_anything_starts(tmp_path: Path) -> None:
+    demo = Demo(tmp_path, "--model", "nobody/x")
+
+    code, _ = demo.end()
+
+    assert (code, demo.pids) == (2, [])
+    assert "no provider is registered for the vendor 'nobody'" in demo.said
