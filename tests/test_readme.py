@@ -10,7 +10,9 @@ import pytest
 from api.app import STREAMS, create_app
 from api.children import Children
 from loops.app import App
+from loops.providers.vendors import vendors_table
 from tests.readme import README, ROOT, Reader, blocks, drawn, pattern_of
+from worker.configuration import read_configuration
 from worker.settings import Settings, settings_table
 
 TEXT = README.read_text(encoding="utf-8")
@@ -123,3 +125,22 @@ def test_no_adjective_stands_where_a_number_should() -> None:
 )
 def test_shown_output_is_compared(shown: list[str], said: str, *, matches: bool) -> None:
     assert bool(re.fullmatch(pattern_of(shown), said)) is matches
+
+
+def test_the_vendors_of_the_documentation_are_those_that_there_are() -> None:
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+
+    shown = text.partition("<!-- vendors -->\n")[2].partition("<!-- /vendors -->")[0]
+
+    assert shown.splitlines() == vendors_table().splitlines()
+
+
+def test_the_configuration_of_the_documentation_can_be_read(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    file = tmp_path / "config.yaml"
+    file.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+
+    configuration = read_configuration(file)
+
+    configuration.check({"GROQ_KEY_OF_TEAM_A": "k"})
+    assert [entry.model_name for entry in configuration.model_list] == ["fast", "house"]

@@ -44,3 +44,20 @@ VENDORS: Mapping[str, Vendor] = {
     "vllm": Vendor("http://127.0.0.1:8000/v1", "", "VLLM_BASE_URL"),
 }
 """By the names that models begin with."""
+
+
+def vendors_table() -> str:
+    """Return the vendors as a table in Markdown, for people to read."""
+    rows = [
+        f"| `{name}/…` | {place.base_url} | {_code(place.key)} | {_code(place.address)} |"
+        for name, place in VENDORS.items()
+    ]
+    anthropic = (
+        "| `anthropic/…` | https://api.anthropic.com | `ANTHROPIC_API_KEY` | `ANTHROPIC_BASE_URL` |"
+    )
+    head = "| models | address | key | another address |"
+    return "\n".join([head, "|---|---|---|---|", anthropic, *rows])
+
+
+def _code(name: str) -> str:
+    return f"`{name}`" if name else ""
