@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 from time import monotonic
 
 from loops.tasks import Owner
@@ -21,6 +23,7 @@ class Idling:
         self._owner = owner
         self._waits = 0
         self._busy = 0
+        self._held_up = 0
         self._freed: asyncio.Task[None] | None = None
         self._go_on = asyncio.Event()
         self._became_idle = asyncio.Event()
@@ -31,8 +34,8 @@ class Idling:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that the run does is wait."""
-        return self._waits > 0 and self._busy == 0
+        """Whether all that the run does is wait for answers."""
+        return self._waits > 0 and self._busy == 0 and self._held_up == 0
 
     @property
     def seconds(self) -> float:
@@ -45,6 +48,20 @@ class Idling:
         self._busy += change
         self._note()
         self._look()
+
+    @contextmanager
+    def held_up(self) -> Generator[None]:
+        """Let a turn wait for its provider: that does not count, but the slot stays the run's.
+
+        Else ever more runs would begin, only to wait for the same provider.
+        """
+        self._held_up += 1
+        self.busy(-1)
+        try:
+            yield
+        finally:
+            self._held_up -= 1
+            self.busy(+1)
 
     def begin_wait(self) -> None:
         """Count a wait."""
@@ -74,9 +91,10 @@ class Idling:
             self._freed.cancel()
 
     def _note(self) -> None:
-        if self.is_idle and self._idle_since is None:
+        is_still = self._busy == 0 and self._waits + self._held_up > 0
+        if is_still and self._idle_since is None:
             self._idle_since = monotonic()
-        elif not self.is_idle and self._idle_since is not None:
+        elif not is_still and self._idle_since is not None:
             self._idled += monotonic() - self._idle_since
             self._idle_since = None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
@@ -43,6 +43,9 @@ BLOCK = 1000
 """How many tokens a picture or a document is thought to be."""
 
 
+HeldUp = Callable[[], AbstractContextManager[None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """The leave to ask once."""
@@ -62,9 +65,12 @@ class Pace:
         self._keys = keys
         self.patience = patience
 
-    def over(self, port: ModelPort) -> ModelPort:
-        """Return the port with its provider's limits kept, if it has any."""
-        return PacedModel(self, port) if isinstance(port, MeteredPort) else port
+    def over(self, port: ModelPort, held_up: HeldUp = nullcontext) -> ModelPort:
+        """Return the port with its provider's limits kept, if it has any.
+
+        `held_up` gives what surrounds each wait.
+        """
+        return PacedModel(self, port, held_up) if isinstance(port, MeteredPort) else port
 
     async def admit(self, port: MeteredPort, request: ModelRequest) -> Admission:
         """Wait until the model may be asked."""
@@ -110,9 +116,10 @@ class Pace:
 class PacedModel:
     """A model that is asked at its provider's pace."""
 
-    def __init__(self, pace: Pace, port: MeteredPort) -> None:
+    def __init__(self, pace: Pace, port: MeteredPort, held_up: HeldUp) -> None:
         self._pace = pace
         self._port = port
+        self._held_up = held_up
         self.name = port.name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -126,7 +133,8 @@ class PacedModel:
         give_up = monotonic() + pace.patience.total_seconds()
         has_begun = has_said = False
         while True:
-            admission = await pace.admit(port, request)
+            with self._held_up():
+                admission = await pace.admit(port, request)
             reply = port.stream(request)
             try:
                 async with closing(reply):

@@ -113,8 +113,8 @@ class QueueRuntime:
                 await self._leave(Left.HANDED_BACK)
         if not is_exact:
             logger.warning("a clock stands in the system prompt of turn %s: use context.now", key)
-        asked, number = Ask(request, self._pace.over(port)), len(self._turns) + 1
-        turn = DurableTurn(self, key, number, asked=asked, recorded=recorded)
+        paced, number = self._pace.over(port, self._idling.held_up), len(self._turns) + 1
+        turn = DurableTurn(self, key, number, asked=Ask(request, paced), recorded=recorded)
         turn.failures = self._begun.failures.get(key, 0)
         turn.history_length = self._publisher.history_length
         self._turns[key] = turn

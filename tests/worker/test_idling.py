@@ -176,3 +176,39 @@ async def test_the_time_that_a_run_waits_is_known(owner: Owner):
     waited = bench.idling.seconds
     await asyncio.sleep(0)
     assert bench.idling.seconds == waited
+
+
+async def test_a_turn_that_waits_for_its_provider_does_not_count_but_keeps_the_slot(owner: Owner):
+    bench = Bench(owner)
+    bench.idling.busy(+1)
+
+    with bench.idling.held_up():
+        await wait_until(lambda: bench.idling.seconds > 0.02, for_="time that does not count")
+        assert (bench.idling.is_idle, bench.slot.is_held) == (False, True)
+    spent = bench.idling.seconds
+
+    await asyncio.sleep(0.01)
+    assert bench.idling.seconds == spent
+
+
+async def test_a_run_that_streams_while_another_turn_waits_for_its_provider_counts(owner: Owner):
+    bench = Bench(owner)
+    bench.idling.busy(+2)
+
+    with bench.idling.held_up():
+        await asyncio.sleep(0.01)
+
+    assert bench.idling.seconds == 0
+
+
+async def test_a_run_that_waits_for_tools_too_keeps_the_slot_for_its_turn(owner: Owner):
+    bench = Bench(owner)
+    bench.idling.busy(+1)
+    bench.idling.begin_wait()
+
+    with bench.idling.held_up():
+        await asyncio.sleep(0.01)
+        assert bench.slot.is_held
+    bench.idling.busy(-1)
+
+    await bench.is_free()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pytest
 
@@ -147,6 +148,15 @@ async def test_while_a_key_is_paused_no_run_asks_with_it(link: Link) -> None:
     assert [each.run.output for each in ended] == ["all is sent"] * 7
     assert {each.run.attempt for each in ended} == {1}
     assert len(service.asked) == 8
+
+
+async def test_waiting_for_a_provider_does_not_count_against_a_runs_timeout(link: Link) -> None:
+    limited = Answer(LIMITED.chunks, status=429, kind=JSON, headers={"retry-after-ms": "1500"})
+    async with serving(limited, Answer([SAYS])) as service:
+        async with milling(link, {"agent": ai.Agent(model=by_anthropic(service))}) as mill:
+            ended = await mill.through(timeout=timedelta(seconds=1))
+
+    assert (ended.run.status, ended.run.output) == (RunStatus.COMPLETED, "all is sent")
 
 
 async def test_a_configured_price_is_what_a_run_has_cost(link: Link) -> None:
