@@ -152,9 +152,11 @@ async def test_while_a_key_is_paused_no_run_asks_with_it(link: Link) -> None:
 
 async def test_waiting_for_a_provider_does_not_count_against_a_runs_timeout(link: Link) -> None:
     limited = Answer(LIMITED.chunks, status=429, kind=JSON, headers={"retry-after-ms": "1500"})
-    async with serving(limited, Answer([SAYS])) as service:
-        async with milling(link, {"agent": ai.Agent(model=by_anthropic(service))}) as mill:
-            ended = await mill.through(timeout=timedelta(seconds=1))
+    async with (
+        serving(limited, Answer([SAYS])) as service,
+        milling(link, {"agent": ai.Agent(model=by_anthropic(service))}) as mill,
+    ):
+        ended = await mill.through(timeout=timedelta(seconds=1))
 
     assert (ended.run.status, ended.run.output) == (RunStatus.COMPLETED, "all is sent")
 
