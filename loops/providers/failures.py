@@ -28,7 +28,7 @@ from loops.errors import (
 )
 from loops.jsonable import clean_text, cut_text, jsonable
 
-from .told import fields, whole
+from .told import fields, whole_number
 
 LONGEST_WAIT = timedelta(minutes=10)
 """The longest pause that a provider may ask for; what is longer is this long."""
@@ -76,8 +76,8 @@ def described(
     if isinstance(told, list) and told:
         # Gemini's compatible service wraps its error in a list.
         error = cast("list[object]", told)[0]
-    while isinstance(inner := _error_in(error), Mapping | str):
-        error = inner
+    while isinstance(inner := fields(error).get("error"), dict | str):
+        error = cast("object", inner)
     if not isinstance(error, Mapping):
         text = error if isinstance(error, str) else ""
         return Refusal(status, "", clean_text(text[:READ]), headers or {})
@@ -85,10 +85,6 @@ def described(
     named = (said.get(name) for name in ("type", "code", "status"))
     kinds = " ".join(str(kind) for kind in named if isinstance(kind, str | int))
     return Refusal(status, kinds[:SHOWN], clean_text(_words(said)[:READ]), headers or {}, said)
-
-
-def _error_in(told: object) -> object:
-    return cast("Mapping[str, object]", told).get("error") if isinstance(told, Mapping) else None
 
 
 def _words(error: Mapping[str, Any]) -> str:
@@ -170,7 +166,7 @@ def _size(refusal: Refusal) -> tuple[int | None, int | None] | None:
             return told.get("limit"), told.get("sent", both or None)
     if _TOO_LONG_KINDS.search(refusal.kind):
         limit, sent = refusal.error.get("n_ctx"), refusal.error.get("n_prompt_tokens")
-        return whole(limit), whole(sent)
+        return whole_number(limit), whole_number(sent)
     return None
 
 
