@@ -12,7 +12,7 @@ from loops.errors import Overloaded, ProviderError, RateLimited, Refused, Unavai
 from loops.fold import fold
 from loops.messages import Usage
 from loops.providers.openai_wire import OpenAIReader
-from loops.reply import ModelEvent, StreamEnd, StreamStart, ToolEnd, ToolStart
+from loops.reply import ModelEvent, StreamEnd, StreamStart, TextDelta, ToolEnd, ToolStart
 from tests.loops.providers import openai_wires as wires
 from tests.loops.providers.anthropic_wires import cut
 from tests.loops.providers.anything import JSON
@@ -157,13 +157,36 @@ def test_an_empty_refusal_is_none() -> None:
     assert fold(read(wires.reply(wires.chunk({"content": "a", "refusal": ""})))[0]).text == "a"
 
 
-def test_halves_of_a_character_are_put_together() -> None:
-    halves = [
-        b'{"choices":[{"delta":{"content":"\\ud83d"}}]}',
-        b'{"choices":[{"delta":{"content":"\\ude00"}}]}',
-    ]
+@pytest.mark.parametrize(
+    ("pieces", "told"),
+    [
+        (["\\ud83d", "\\ude00"], ["😀"]),
+        (["a\\ud83d", "\\ude00b"], ["a", "😀b"]),
+        (["\\ud83d\\ude00\\ud83d", "\\ude00"], ["😀", "😀"]),
+        (["a\\ud83d", "b"], ["a", "\ufffdb"]),
+        (["a\\ud83d"], ["a", "\ufffd"]),
+        (["\\ude00"], ["\ufffd"]),
+    ],
+    ids=["two halves", "within text", "after a whole one", "never met", "at the end", "the second"],
+)
+def test_halves_of_a_character_are_put_together(pieces: list[str], told: list[str]) -> None:
+    chunks = [b'{"choices":[{"delta":{"content":"%b"}}]}' % each.encode() for each in pieces]
 
-    assert fold(read(wires.reply(*map(wires.data, halves)))[0]).text == "😀"
+    events, _ = read(wires.reply(*map(wires.data, chunks)))
+
+    assert [each.text for each in events if isinstance(each, TextDelta)] == told
+    assert fold(events).text == "".join(told)
+
+
+def test_halves_of_different_blocks_stay_apart() -> None:
+    first = wires.chunk({"reasoning": "x"}).replace(b'"x"', b'"\\ud83d"')
+    second = wires.chunk({"content": "x"}).replace(b'"x"', b'"\\ude00"')
+
+    message = fold(read(wires.reply(first, second))[0])
+
+    assert [block.raw().get("thinking", message.text) for block in message.content] == [
+        "\ufffd"
+    ] * 2
 
 
 def test_arguments_that_nobody_could_read_are_no_call_without_any() -> None:
