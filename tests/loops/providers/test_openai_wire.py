@@ -38,11 +38,6 @@ def read(*chunks: bytes) -> tuple[list[ModelEvent], OpenAIReader]:
     return events + reader.close(), reader
 
 
-def called(*parts: bytes, reason: str | None = "tool_calls") -> list[tuple[str, str, str]]:
-    events, _ = read(wires.reply(*parts, reason=reason))
-    return [(each.id, each.name, each.arguments) for each in events if isinstance(each, ToolEnd)]
-
-
 def end(*chunks: bytes) -> StreamEnd:
     event = read(*chunks)[0][-1]
     assert isinstance(event, StreamEnd)
