@@ -173,7 +173,7 @@ def _extra(part: _Part) -> dict[str, Any]:
     """Return what the provider says of the block and we do not know."""
     end = part.end
     told = end.extra if isinstance(end, TextEnd | ReasoningEnd | ToolEnd) else None
-    return dict(told or {})
+    return {name: value for name, value in (told or {}).items() if name != "type"}
 
 
 def _builtin(part: _Part) -> Block | None:

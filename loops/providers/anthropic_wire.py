@@ -45,6 +45,8 @@ class AnthropicReader(ReplyReader):
         self.content: list[Raw] = []
         """The blocks that are complete, as they go back to the service."""
         self.stop_reason: str | None = None
+        self.explanation = ""
+        """Why the reply was declined, where the service says it."""
 
     @property
     def usage(self) -> Usage | None:
@@ -169,8 +171,11 @@ class AnthropicReader(ReplyReader):
 
     def _change_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         self._count(told.get("usage"))
-        reason = word(fields(told.get("delta")).get("stop_reason"))
+        delta = fields(told.get("delta"))
+        reason = word(delta.get("stop_reason"))
         self.stop_reason = reason or self.stop_reason
+        why = word(fields(delta.get("stop_details")).get("explanation"))
+        self.explanation = why or self.explanation
         if reason:
             self._release(events)
 

@@ -119,15 +119,19 @@ _VERSION = re.compile(r"claude(?:-[a-z]+)?-(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 _ADAPTIVE, _NO_BUDGET = (4, 6), (4, 7)
 """From which versions on models see for themselves how much to think, and take no budget."""
 
+_BY_ITSELF = (5, 0)
+"""The version whose models think by themselves, and can be told not to."""
+
 _NAMELESS = (99, 0)
 """The version of a name that tells none: a new one, though perhaps not so new."""
 
 
 def anthropic(wish: Wish, model: str) -> Raw:
     """Say it as Anthropic's service takes it of this model: each takes one way, some take two."""
-    if not wish.is_on:
-        return {}
     version = _version(model)
+    if not wish.is_on:
+        # Older models think only when they are told to, newer ones whatever they are told.
+        return {"thinking": {"type": "disabled"}} if version == _BY_ITSELF else {}
     takes_budget = version < _NO_BUDGET or version == _NAMELESS
     if version >= _ADAPTIVE and not (takes_budget and wish.budget):
         output = {"output_config": {"effort": wish.nearest}} if wish.nearest else {}

@@ -167,6 +167,15 @@ async def test_a_refusal_in_the_middle_of_text_is_an_error_of_its_own() -> None:
     assert fold(seen).text == "I w"
 
 
+async def test_a_refusal_says_why_where_the_service_does() -> None:
+    delta = {"stop_reason": "refusal", "stop_details": {"explanation": "of harm"}}
+    told = wires.started() + wires.event("message_delta", delta=delta) + wires.event("message_stop")
+
+    _, error = await failing(A, Answer([told]))
+
+    assert str(error).endswith("declined to answer: of harm")
+
+
 @pytest.mark.parametrize("reason", ["model_context_window_exceeded", "max_tokens", "of_next_year"])
 async def test_any_other_reason_is_passed_on_and_is_an_end(reason: str) -> None:
     events = await reply(A, Answer([wires.reply(wires.said(0, "so"), stop_reason=reason)]))

@@ -126,6 +126,9 @@ def adaptive(effort: str | None = None) -> dict[str, Any]:
         ("MiniMax-M2", "low", budget(4_096, 20_480)),
         ("claude-opus-4-6", None, {"max_tokens": 16_384}),
         ("claude-haiku-4-5", False, {"max_tokens": 16_384}),
+        ("claude-opus-5", None, {"max_tokens": 16_384, "thinking": {"type": "disabled"}}),
+        ("claude-opus-5-5", None, {"max_tokens": 16_384}),
+        ("claude-opus-5", "low", adaptive("low")),
     ],
 )
 def test_each_model_of_anthropic_is_told_as_it_takes_it(model: str, wish: Any, said: Any) -> None:
