@@ -202,11 +202,13 @@ def halves(*pieces: str) -> bytes:
     return b"".join(map(o.data, chunks))
 
 
+HALVES = o.reply(
+    halves("\\ud83d", "\\ude00"), o.calls(call(0, "c", "wait", "{}")), reason="tool_calls"
+)
+
+
 async def test_a_character_in_two_deltas_is_the_same_for_all_and_after_a_death(link: Link) -> None:
     gate = asyncio.Event()
-    first = o.reply(
-        halves("\\ud83d", "\\ude00"), o.calls(call(0, "c", "wait", "{}")), reason="stop"
-    )
 
     @ai.tool
     async def wait() -> str:
@@ -214,7 +216,7 @@ async def test_a_character_in_two_deltas_is_the_same_for_all_and_after_a_death(l
         await gate.wait()
         return "waited"
 
-    async with serving(Answer([first]), Answer([o.reply(o.said("done"))])) as service:
+    async with serving(Answer([HALVES]), Answer([o.reply(o.said("done"))])) as service:
         agent = ai.Agent(model=model_at(service, "openai"), tools=[wait])
         async with milling(link, {"agent": agent}) as mill:
             place = await mill.submit()
