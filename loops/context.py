@@ -26,7 +26,7 @@ class Context:
     system: str = ""
     tools: Sequence[Tool] = ()
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else the provider takes, by its own names."""
+    """What else the provider takes, by its own names; see `ModelRequest`."""
     max_tokens: int | None = None
     output_type: Any = None
     """The type that the final text is read as; None for text."""

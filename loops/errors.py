@@ -16,8 +16,9 @@
     ├── ToolError               the model reads it as a tool result; the run goes on
     │   ├── UnknownTool · InvalidArguments · ToolRejected · ToolTimedOut
     │   └── ToolFailed          the tool raised; see __cause__
-    ├── ProviderError           the model's service failed; `retryable` says whether to try again
-    │   ├── RateLimited         carries `retry_after`
+    ├── ProviderError           the model's service failed; `retryable` says whether to try again,
+    │   │                       `retry_after` for how long the service asks to wait before that
+    │   ├── RateLimited
     │   ├── ContextTooLong      carries `limit`, `sent`
     │   ├── Overloaded · Unavailable · Timeout · Incomplete
     │   └── Unauthorized · InvalidRequest · Refused
@@ -201,12 +202,19 @@ class ProviderError(AgentError):
     """Whether the same request may succeed later: the raiser says so, no catcher guesses."""
 
     def __init__(
-        self, message: str, *, retryable: bool | None = None, status: int | None = None
+        self,
+        message: str,
+        *,
+        retryable: bool | None = None,
+        status: int | None = None,
+        retry_after: timedelta | None = None,
     ) -> None:
         super().__init__(message)
         if retryable is not None:
             self.retryable = retryable
         self.status = status
+        self.retry_after = retry_after
+        """How long the service asks to wait before it is asked again; None when it does not."""
 
 
 class RateLimited(ProviderError):
@@ -217,8 +225,7 @@ class RateLimited(ProviderError):
     def __init__(
         self, message: str, *, retry_after: timedelta | None = None, status: int | None = 429
     ) -> None:
-        super().__init__(message, status=status)
-        self.retry_after = retry_after
+        super().__init__(message, status=status, retry_after=retry_after)
 
 
 class ContextTooLong(ProviderError):

@@ -147,16 +147,17 @@ def _text(part: _Part) -> Block | None:
     if not any(part.pieces):
         return None
     cited = part.end.citations if isinstance(part.end, TextEnd) else None
-    text = part.text
-    return TextBlock.model_validate({"text": text, "citations": cited} if cited else {"text": text})
+    told = {"text": part.text, "citations": cited} if cited else {"text": part.text}
+    return TextBlock.model_validate(_extra(part) | told)
 
 
 def _reasoning(part: _Part) -> Block:
     start, end = part.start, part.end
     if isinstance(start, ReasoningStart) and start.redacted is not None:
-        return RedactedThinkingBlock(data=start.redacted)
+        return RedactedThinkingBlock.model_validate(_extra(part) | {"data": start.redacted})
     signature = end.signature if isinstance(end, ReasoningEnd) else None
-    return ThinkingBlock(thinking=part.text, signature=signature or "")
+    told = {"thinking": part.text, "signature": signature or ""}
+    return ThinkingBlock.model_validate(_extra(part) | told)
 
 
 def _call(part: _Part) -> Block | None:
@@ -164,7 +165,15 @@ def _call(part: _Part) -> Block | None:
     if not isinstance(end, ToolEnd):
         return None
     given = _input(end.name, end.arguments)
-    return ToolUseBlock(id=end.id or end.call, name=end.name, input=given, call=end.call)
+    told = {"id": end.id or end.call, "name": end.name, "input": given, "call": end.call}
+    return ToolUseBlock.model_validate(_extra(part) | told)
+
+
+def _extra(part: _Part) -> dict[str, Any]:
+    """Return what the provider says of the block and we do not know."""
+    end = part.end
+    told = end.extra if isinstance(end, TextEnd | ReasoningEnd | ToolEnd) else None
+    return {name: value for name, value in (told or {}).items() if name != "type"}
 
 
 def _builtin(part: _Part) -> Block | None:

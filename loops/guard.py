@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from .errors import RunLeft
-from .jsonable import clean_text, cut_text
+from .jsonable import cut_text, fit_text
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def describe(error: BaseException) -> str:
     message = outcome_of_call(lambda: str(inner))
     shown = "(its message cannot be shown)" if isinstance(message, Raised) else message
     name = type(inner).__name__
-    return cut_text(clean_text(f"{name}: {shown}" if shown else name), MAX_ERROR_TEXT)
+    return cut_text(fit_text(f"{name}: {shown}" if shown else name), MAX_ERROR_TEXT)
 
 
 def unwrapped(error: BaseException) -> BaseException:

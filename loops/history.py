@@ -4,6 +4,7 @@ After a message with calls come their results, before anything else. A history i
 a message of the assistant, and what follows it up to the next one.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,11 +13,19 @@ from pydantic_core import PydanticSerializationError
 
 from .blocks import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from .errors import BrokenHistory
-from .jsonable import jsonable
+from .jsonable import fit
 from .messages import Message, MessageLike, Messages
 
 UNAVAILABLE = "Tool result not available"
 """What a call is answered whose result is lost."""
+
+SHOWN = 10
+"""How many issues of a history are named."""
+
+logger = logging.getLogger("loopmill.history")
+
+_NUL = "\\u0000"
+"""How JSON tells a NUL."""
 
 _BLOCK: TypeAdapter[Block] = TypeAdapter(Block)
 
@@ -26,7 +35,8 @@ class Issue:
     """Something in a history that no provider takes."""
 
     kind: str
-    """unanswered_call, orphan_result, misplaced_result, repeated_id, empty_text, lone_surrogate."""
+    """unanswered_call, orphan_result, misplaced_result, repeated_id; or what stands in a block:
+    empty_text, lone_surrogate, nul."""
     index: int
     """The message's place in the history."""
     detail: str
@@ -41,10 +51,13 @@ def repair(messages: Iterable[MessageLike]) -> Messages:
     """Return a history that is fit to be sent; a fit one comes back equal.
 
     A call without a result gets an error result in place, a result without a call is dropped,
-    ids that repeat are made unique, empty text is dropped and lone surrogates are replaced. What is
-    given is not changed, and repairing twice is the same as once.
+    ids that repeat are made unique, empty text is dropped, half characters and NULs are replaced.
+    What is given is not changed, and repairing twice is the same as once. What is mended is logged.
     """
-    return _Repair(Messages.of(messages)).repaired
+    mended = _Repair(Messages.of(messages))
+    if mended.issues:
+        logger.warning("a history is mended before it is sent: %s", _named(mended.issues))
+    return mended.repaired
 
 
 def validate(messages: Iterable[MessageLike]) -> None:
@@ -55,8 +68,12 @@ def validate(messages: Iterable[MessageLike]) -> None:
     """
     issues = inspect(messages)
     if issues:
-        named = "; ".join(f"message {each.index}: {each.detail}" for each in issues[:10])
-        raise BrokenHistory(f"the history cannot be sent: {named}; repair() mends it")
+        raise BrokenHistory(f"the history cannot be sent: {_named(issues)}; repair() mends it")
+
+
+def _named(issues: Sequence[Issue]) -> str:
+    more = ["and more"] if len(issues) > SHOWN else []
+    return "; ".join([*(f"message {each.index}: {each.detail}" for each in issues[:SHOWN]), *more])
 
 
 class _Repair:
@@ -72,18 +89,21 @@ class _Repair:
         self.issues.append(Issue(kind, index, detail))
 
     def _clean(self, index: int, message: Message) -> Message:
-        content = [self._without_surrogates(index, block) for block in message.content]
+        content = [self._fit(index, block) for block in message.content]
         kept = [block for block in content if not _is_blank(block)]
         if len(kept) < len(content) or not content:
             self._report("empty_text", index, "it holds text without a visible character")
         return message if kept == message.content else message.model_copy(update={"content": kept})
 
-    def _without_surrogates(self, index: int, block: Block) -> Block:
+    def _fit(self, index: int, block: Block) -> Block:
         try:
-            block.model_dump_json()
+            told = block.model_dump_json()
         except (PydanticSerializationError, UnicodeEncodeError):
             self._report("lone_surrogate", index, "it holds half a character")
-            return _BLOCK.validate_python(jsonable(block.raw()))
+            return _BLOCK.validate_python(fit(block.raw()))
+        if _NUL in told and (fitted := _BLOCK.validate_python(fit(block.raw()))) != block:
+            self._report("nul", index, "it holds a NUL, which many services refuse")
+            return fitted
         return block
 
     def _chapter(self, head: "_Placed | None", rest: "list[_Placed]") -> None:

@@ -28,6 +28,11 @@ def clean_text(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def fit_text(text: str) -> str:
+    """Return the text as every model and store takes it: without half characters, without NUL."""
+    return clean_text(text).replace("\0", "\ufffd")
+
+
 def cut_text(text: str, limit: int = MAX_TEXT) -> str:
     """Return at most `limit` characters of the text, and say its true length if it was longer."""
     if len(text) <= limit:
@@ -44,6 +49,11 @@ def jsonable(value: object) -> Any:
     return _Conversion(_described).of(value, ())
 
 
+def fit(value: object) -> Any:
+    """Return the value as `jsonable` does, with all its text as every model and store takes it."""
+    return _Conversion(_described, fit_text).of(value, ())
+
+
 def strictly_jsonable(value: object) -> Any:
     """Return the value as `jsonable` does, if it has a form that says something.
 
@@ -55,7 +65,7 @@ def strictly_jsonable(value: object) -> Any:
 
 def bounded(value: object, limit: int = MAX_TEXT) -> Any:
     """Return the value as JSON can carry it, cut to text with a marker if it is too long."""
-    converted = jsonable(value)
+    converted = fit(value)
     if isinstance(converted, str):
         return cut_text(converted, limit)
     encoded = orjson.dumps(converted)
@@ -95,14 +105,17 @@ def _json_name(value: object) -> str:
 class _Conversion:
     """How a value becomes one of JSON; `text_of` tells what JSON has no form for."""
 
-    def __init__(self, text_of: Callable[[object], str]) -> None:
+    def __init__(
+        self, text_of: Callable[[object], str], cleaned: Callable[[str], str] = clean_text
+    ) -> None:
         self._text_of = text_of
+        self._cleaned = cleaned
 
     def of(self, value: object, trail: tuple[int, ...]) -> object:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str) and not isinstance(value, Enum):
-            return clean_text(value)
+            return self._cleaned(value)
         if isinstance(value, (int, float)) and not isinstance(value, Enum):
             return _number(value)
         if len(trail) >= MAX_DEPTH or id(value) in trail:
@@ -133,14 +146,14 @@ class _Conversion:
             return value.total_seconds()
         if isinstance(value, (bytes, bytearray, memoryview)):
             return base64.b64encode(bytes(cast("bytes", value))).decode("ascii")
-        return self._text_of(value)
+        return self._cleaned(self._text_of(value))
 
     def _key(self, key: object) -> str:
         if isinstance(key, str) and not isinstance(key, Enum):
-            return clean_text(key)
+            return self._cleaned(key)
         if isinstance(key, bool) or key is None:
             return json.dumps(key)
-        return self._text_of(key.value if isinstance(key, Enum) else key)
+        return self._cleaned(self._text_of(key.value if isinstance(key, Enum) else key))
 
 
 def _number(value: float) -> object:

@@ -36,7 +36,12 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int | None = None
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What else the provider takes, by the provider's own names."""
+    """What else the provider takes, by the provider's own names.
+
+    Of the models that ship all understand `thinking`: None, "adaptive", "low", "medium", "high", a
+    number of tokens, or an object in the vendor's own words; `tools` of the vendor, which stand
+    beside ours; and `extra_body`, whose fields go before all others.
+    """
 
 
 class ModelPort(Protocol):

@@ -51,12 +51,13 @@ def failure_of(port: str, error: Exception) -> Exception:
 def _by_status(port: str, response: httpx.Response) -> ProviderError:
     status = response.status_code
     told = f"the model {port!r} answered {status} {response.reason_phrase}{_body(response)}"
+    pause = _retry_after(response)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return RateLimited(told, retry_after=_retry_after(response), status=status)
+        return RateLimited(told, retry_after=pause, status=status)
     if status == HTTPStatus.REQUEST_TIMEOUT:
-        return Timeout(told, status=status)
+        return Timeout(told, retry_after=pause, status=status)
     if status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(told, status=status)
+        return Unavailable(told, retry_after=pause, status=status)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         return Unauthorized(told, status=status)
     return InvalidRequest(told, status=status)

@@ -70,6 +70,8 @@ class TextEnd(Event):
     block: int
     citations: list[dict[str, Any]] | None = None
     """What the text rests on, word for word, where the provider says it."""
+    extra: dict[str, Any] | None = None
+    """What else its provider says of the block, word for word: it goes back with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class ReasoningEnd(Event):
     type = "reasoning.finished"
     block: int
     signature: str | None = None
+    extra: dict[str, Any] | None = None
+    """What else its provider says of the block, word for word: it goes back with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,8 @@ class ToolEnd(Event):
     arguments: str
     """All of the arguments, as JSON text."""
     call: str = ""
+    extra: dict[str, Any] | None = None
+    """What else its provider says of the block, word for word: it goes back with it."""
 
     @property
     def tool_call(self) -> ToolCall:

@@ -17,7 +17,7 @@ def encode_error(error: ProviderError) -> dict[str, Any]:
         "retryable": error.retryable,
         "status": error.status,
     }
-    if isinstance(error, RateLimited) and error.retry_after is not None:
+    if error.retry_after is not None:
         kept["retry_after"] = error.retry_after.total_seconds()
     if isinstance(error, ContextTooLong):
         kept |= {"limit": error.limit, "sent": error.sent}
@@ -27,13 +27,14 @@ def encode_error(error: ProviderError) -> dict[str, Any]:
 def decode_error(kept: dict[str, Any]) -> ProviderError:
     """Return the error again, of its own class; a class that is not known here is the root's."""
     cls = _CLASSES.get(kept["code"], ProviderError)
-    if issubclass(cls, RateLimited):
-        after = kept.get("retry_after")
-        pause = None if after is None else timedelta(seconds=after)
-        return cls(kept["message"], retry_after=pause, status=kept["status"])
+    message, status = kept["message"], kept["status"]
     if issubclass(cls, ContextTooLong):
-        return cls(kept["message"], limit=kept["limit"], sent=kept["sent"], status=kept["status"])
-    return cls(kept["message"], retryable=kept["retryable"], status=kept["status"])
+        return cls(message, limit=kept["limit"], sent=kept["sent"], status=status)
+    after = kept.get("retry_after")
+    pause = None if after is None else timedelta(seconds=after)
+    if issubclass(cls, RateLimited):
+        return cls(message, retry_after=pause, status=status)
+    return cls(message, retryable=kept["retryable"], status=status, retry_after=pause)
 
 
 def _all_classes(root: type[ProviderError]) -> Iterator[type[ProviderError]]:

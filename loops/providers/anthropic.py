@@ -13,6 +13,7 @@ import httpx
 
 from loops.closing import closing
 from loops.errors import Refused, SetupError, Unavailable
+from loops.jsonable import cut_text
 from loops.messages import Message, Usage
 from loops.model import Limits, ModelRequest
 from loops.reply import ModelEvent, StreamEnd, StreamStart
@@ -92,7 +93,8 @@ class AnthropicModel:
             said = Message.from_raw({"role": "assistant", "content": content})
             asked = replace(asked, messages=(*asked.messages, said))
         if reader.stop_reason == "refusal":
-            raise Refused(f"the model {self.name!r} declined to answer")
+            why = cut_text(reader.explanation, 200)
+            raise Refused(f"the model {self.name!r} declined to answer{why and ': ' + why}")
         yield StreamEnd(stop_reason=reader.stop_reason, usage=usage)
 
     def _exchange(self, request: ModelRequest) -> Exchange:

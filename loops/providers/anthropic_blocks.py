@@ -29,6 +29,10 @@ from loops.reply import (
 
 from .told import fields, word
 
+_TEXTS = frozenset({"text", "thinking"})
+
+_KNOWN = _TEXTS | {"redacted_thinking"}
+
 
 @dataclass(slots=True)
 class OpenBlock:
@@ -44,6 +48,21 @@ class OpenBlock:
         """What has grown so far."""
         return "".join(self.pieces)
 
+    @property
+    def is_call(self) -> bool:
+        """Whether the block is a call, of whatever family."""
+        return self.kind.endswith("tool_use")
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the block is a call that the service performs itself, whatever its family."""
+        return self.is_call and self.kind != "tool_use"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether we know how the block grows; any other is kept as it comes."""
+        return self.is_call or self.kind in _KNOWN
+
 
 def begun(block: OpenBlock) -> ModelEvent | None:
     """Return the event with which the block begins; None for one that is told when it is whole."""
@@ -57,7 +76,7 @@ def begun(block: OpenBlock) -> ModelEvent | None:
             return ReasoningStart(number, redacted=word(raw.get("data")))
         case "tool_use":
             return ToolStart(number, word(raw.get("id")), word(raw.get("name")))
-        case _ if _is_builtin(block):
+        case _ if block.is_builtin:
             return BuiltinToolStart(number, word(raw.get("id")), word(raw.get("name")))
         case _:
             return None
@@ -65,42 +84,46 @@ def begun(block: OpenBlock) -> ModelEvent | None:
 
 def ended(block: OpenBlock) -> ModelEvent:
     """Return the event with which the block ends."""
-    number, raw = block.number, block.raw
+    number, raw, extra = block.number, block.raw, _extra(block)
     call = (number, word(raw.get("id")), word(raw.get("name")))
     match block.kind:
         case "text":
-            return TextEnd(number, citations=_citations(raw.get("citations")))
+            return TextEnd(number, citations=_citations(raw.get("citations")), extra=extra)
         case "thinking" | "redacted_thinking":
-            return ReasoningEnd(number, signature=word(raw.get("signature")) or None)
+            signature = word(raw.get("signature")) or None
+            return ReasoningEnd(number, signature=signature, extra=extra)
         case "tool_use":
-            return ToolEnd(*call, _arguments(block))
-        case _ if _is_builtin(block):
+            return ToolEnd(*call, _arguments(block), extra=extra)
+        case _ if block.is_builtin:
             kept = {name: value for name, value in raw.items() if name != "input"}
             return BuiltinToolEnd(*call, _arguments(block), raw=kept)
         case kind:
             name = word(raw.get("name")) or kind.removesuffix("_tool_result")
-            return BuiltinToolResult(number, word(raw.get("tool_use_id")), name, raw)
+            return BuiltinToolResult(number, word(raw.get("tool_use_id")), name, whole(block))
 
 
 def whole(block: OpenBlock) -> Raw:
     """Return the block as it goes back to the service."""
-    match block.kind:
-        case "text" | "thinking":
-            return {**block.raw, block.kind: block.text}
-        case kind if kind.endswith("tool_use"):
-            return {**block.raw, "input": _input(block)}
-        case _:
-            return block.raw
+    if block.kind in _TEXTS:
+        return {**block.raw, block.kind: block.text}
+    is_written = block.is_call or bool(block.pieces)
+    return {**block.raw, "input": _input(block)} if is_written else block.raw
+
+
+_OURS = frozenset({"type", "text", "thinking", "data", "id", "name", "input"})
+"""What of a block the events tell by themselves, or no delta may change."""
+
+
+def _extra(block: OpenBlock) -> Raw | None:
+    """Return what of a block its events do not tell by themselves; None for nothing."""
+    told = _OURS | {"citations", "signature", "call"}
+    raw = block.raw.items()
+    return {name: value for name, value in raw if name not in told and value is not None} or None
 
 
 def _citations(told: object) -> list[Raw] | None:
     all_of_them = cast("list[object]", told) if isinstance(told, list) else []
     return [told for each in all_of_them if (told := fields(each))] or None
-
-
-def _is_builtin(block: OpenBlock) -> bool:
-    """Whether the block is a call that the service performs itself, whatever its family."""
-    return block.kind.endswith("tool_use") and block.kind != "tool_use"
 
 
 def _arguments(block: OpenBlock) -> str:
@@ -121,22 +144,53 @@ def _input(block: OpenBlock) -> object:
         return {}
 
 
+_HOMES = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+    "input_json_delta": "tool_use",
+}
+
+
+def fits(block: OpenBlock, delta: Mapping[str, Any]) -> bool:
+    """Whether the block may grow by the delta: of those that we know each has a kind of its own."""
+    home = _HOMES.get(word(delta.get("type")), "")
+    return not block.is_known or block.kind.endswith(home)
+
+
 def merge(block: OpenBlock, delta: Mapping[str, Any]) -> None:
-    """Let a block of a kind that we do not know grow as its delta says; text grows longer."""
-    if block.kind in DELTAS or block.kind == "redacted_thinking":
-        return
-    for name, value in delta.items():
-        if name == "type":
-            continue
-        before: object = block.raw.get(name)
-        grows = isinstance(before, str) and isinstance(value, str)
-        block.raw[name] = f"{before}{value}" if grows else value
+    """Let a block grow by a delta, when we do not know the one or the other.
+
+    A block that we know grows in fields that it began with: the service takes no others back.
+    """
+    takes = block.raw.keys() - _OURS if block.is_known else delta.keys() - {"type"}
+    for name in delta.keys() & takes:
+        match name, delta[name]:
+            case "partial_json", str(text):
+                block.pieces.append(text)
+            case "citation", citation:
+                block.raw["citations"] = _grown(block.raw.get("citations"), [citation])
+            case _, value:
+                block.raw[name] = _grown(block.raw.get(name), value)
 
 
-DELTAS: dict[str, Callable[[int, str], ModelEvent]] = {
+def _grown(before: Any, more: Any) -> Any:
+    """Return the two together: text, lists and objects grow, and nothing takes nothing away."""
+    if type(before) is type(more) and type(more) in {str, list}:
+        return before + more
+    if type(before) is type(more) is dict:
+        return before | more
+    return before if more is None else more
+
+
+def delta_of(block: OpenBlock) -> Callable[[int, str], ModelEvent] | None:
+    """Return the event by which the block grows; None for one that is told when it is whole."""
+    return _DELTAS.get(block.kind) or (BuiltinToolDelta if block.is_builtin else None)
+
+
+_DELTAS: dict[str, Callable[[int, str], ModelEvent]] = {
     "text": TextDelta,
     "thinking": ReasoningDelta,
     "tool_use": ToolDelta,
-    "server_tool_use": BuiltinToolDelta,
-    "mcp_tool_use": BuiltinToolDelta,
 }

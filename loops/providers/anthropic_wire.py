@@ -11,10 +11,10 @@ from loops.errors import Incomplete, Unavailable
 from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
-from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
+from .anthropic_blocks import OpenBlock, begun, delta_of, ended, fits, merge, whole
 from .reader import ReplyReader
 from .sse import Frame
-from .told import fields, word
+from .told import fields, whole_number, word
 
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -23,6 +23,9 @@ _USAGE = {
     "cache_write_tokens": "cache_creation_input_tokens",
 }
 
+
+_STEPS = frozenset({"message_start", "content_block_start", "content_block_stop", "message_delta"})
+"""Events that bring a reply on by themselves; a delta does where it is not empty."""
 
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Reasons for which a reply may end in the middle of what it had to say."""
@@ -42,6 +45,8 @@ class AnthropicReader(ReplyReader):
         self.content: list[Raw] = []
         """The blocks that are complete, as they go back to the service."""
         self.stop_reason: str | None = None
+        self.explanation = ""
+        """Why the reply was declined, where the service says it."""
 
     @property
     def usage(self) -> Usage | None:
@@ -57,7 +62,7 @@ class AnthropicReader(ReplyReader):
             raise self._failure(told)
         if not told:
             raise Unavailable(f"the model {self._model!r} sent an event that is no object")
-        self.says_more = self.says_more or told.get("type") != "ping"
+        self.says_more = self.says_more or told.get("type") in _STEPS
         self._take_event(told, events)
 
     def _take_event(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
@@ -104,9 +109,8 @@ class AnthropicReader(ReplyReader):
         self.next_block += 1
         if (event := begun(block)) is not None:
             events.append(event)
-        for name in ("text", "thinking"):
-            if isinstance(text := raw.get(name), str):
-                self._grow(block, text, events)
+        if kind in {"text", "thinking"} and isinstance(text := raw.get(kind), str):
+            self._grow(block, text, events)
 
     def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         index = told.get("index")
@@ -115,15 +119,24 @@ class AnthropicReader(ReplyReader):
         if block is None or not delta:
             raise self._confused("sent a delta for a block that it has not begun")
         match delta:
-            case {"type": "text_delta", "text": str(text)}:
+            case {"type": "text_delta", "text": str(text)} if block.kind == "text":
                 self._grow(block, text, events)
-            case {"type": "input_json_delta", "partial_json": str(text)}:
+            case {"type": "input_json_delta", "partial_json": str(text)} if block.is_call:
                 self._grow(block, text, events)
-            case {"type": "thinking_delta", "thinking": str(text)}:
+            case {"type": "thinking_delta", "thinking": str(text)} if block.kind == "thinking":
                 self._grow(block, text, events)
-            case {"type": "signature_delta", "signature": str(signature)}:
+            case _:
+                self._change(block, delta)
+
+    def _change(self, block: OpenBlock, delta: dict[str, Any]) -> None:
+        if not fits(block, delta):
+            raise self._confused(f"sent a {delta['type']} for a block of the kind {block.kind!r}")
+        said = [value for name, value in delta.items() if name != "type" and value]
+        self.says_more = self.says_more or bool(said)
+        match delta:
+            case {"type": "signature_delta", "signature": str(signature)} if block.is_known:
                 block.raw["signature"] = signature
-            case {"type": "citations_delta", "citation": citation}:
+            case {"type": "citations_delta", "citation": citation} if block.is_known:
                 before: object = block.raw.get("citations")
                 kept = cast("list[object]", before) if isinstance(before, list) else []
                 block.raw["citations"] = [*kept, citation]
@@ -132,8 +145,9 @@ class AnthropicReader(ReplyReader):
 
     def _grow(self, block: OpenBlock, text: str, events: list[ModelEvent]) -> None:
         block.pieces.append(text)
-        delta = DELTAS.get(block.kind)
+        delta = delta_of(block)
         if delta is not None and text:
+            self.says_more = True
             events.append(delta(block.number, text))
 
     def _end_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
@@ -157,8 +171,11 @@ class AnthropicReader(ReplyReader):
 
     def _change_reply(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         self._count(told.get("usage"))
-        reason = word(fields(told.get("delta")).get("stop_reason"))
+        delta = fields(told.get("delta"))
+        reason = word(delta.get("stop_reason"))
         self.stop_reason = reason or self.stop_reason
+        why = word(fields(delta.get("stop_details")).get("explanation"))
+        self.explanation = why or self.explanation
         if reason:
             self._release(events)
 
@@ -171,9 +188,9 @@ class AnthropicReader(ReplyReader):
         self.is_over = True
 
     def _count(self, usage: object) -> None:
-        # What is told later is the whole so far, and not more of it.
-        counts = {name: fields(usage).get(name) for name in _USAGE.values()}
-        self._usage |= {name: count for name, count in counts.items() if isinstance(count, int)}
+        # What is told later is the whole so far, and not more of it; what is not told again stays.
+        counts = {name: whole_number(fields(usage).get(name)) for name in _USAGE.values()}
+        self._usage |= {name: count for name, count in counts.items() if count is not None}
 
     def _confused(self, what: str) -> Unavailable:
         return Unavailable(f"the model {self._model!r} {what}, which fits no reply")

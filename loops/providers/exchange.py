@@ -204,8 +204,8 @@ async def _refuse(response: httpx.Response, model: str, secret: str) -> None:
         return
     body = await _start_of(response)
     if response.is_success:
-        refusal = refusal_of(body)
-        if refusal.kind or refusal.fields.get("message"):
+        refusal = refusal_of(body, headers=response.headers)
+        if refusal.kind or refusal.text:
             raise failure_of_refusal(model, refusal, secret=secret)
         raise Unavailable(f"the model {model!r} answered with {kind}, and not with a stream")
     refusal = refusal_of(body, status=response.status_code, headers=response.headers)

@@ -26,9 +26,9 @@ from loops.errors import (
     Unauthorized,
     Unavailable,
 )
-from loops.jsonable import clean_text, cut_text
+from loops.jsonable import clean_text, cut_text, jsonable
 
-from .told import whole
+from .told import fields, whole_number
 
 LONGEST_WAIT = timedelta(minutes=10)
 """The longest pause that a provider may ask for; what is longer is this long."""
@@ -51,7 +51,7 @@ class Refusal:
     text: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     """By names in lower case."""
-    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    error: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What else the error object says."""
 
 
@@ -76,20 +76,24 @@ def described(
     if isinstance(told, list) and told:
         # Gemini's compatible service wraps its error in a list.
         error = cast("list[object]", told)[0]
-    while isinstance(error, Mapping) and "error" in error:
-        error = cast("Mapping[str, object]", error)["error"]
+    while isinstance(inner := fields(error).get("error"), dict | str):
+        error = cast("object", inner)
     if not isinstance(error, Mapping):
         text = error if isinstance(error, str) else ""
         return Refusal(status, "", clean_text(text[:READ]), headers or {})
-    fields = dict(cast("Mapping[str, Any]", error))
-    kinds = " ".join(
-        str(fields[name])
-        for name in ("type", "code", "status")
-        if isinstance(fields.get(name), str | int)
-    )
-    told_in = (fields.get(name) for name in ("message", "detail", "msg"))
-    text = next((text for text in told_in if isinstance(text, str)), "")
-    return Refusal(status, kinds[:SHOWN], clean_text(text[:READ]), headers or {}, fields)
+    said = dict(cast("Mapping[str, Any]", error))
+    named = (said.get(name) for name in ("type", "code", "status"))
+    kinds = " ".join(str(kind) for kind in named if isinstance(kind, str | int))
+    return Refusal(status, kinds[:SHOWN], clean_text(_words(said)[:READ]), headers or {}, said)
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    """Return what an error object says for people: a sentence, or what stands in its place."""
+    told = next((error[each] for each in ("message", "detail", "msg") if error.get(each)), "")
+    text = told if isinstance(told, str) else orjson.dumps(jsonable(told)).decode()
+    # A router's own sentence says nothing; the service's answer stands beside it.
+    raw = fields(error.get("metadata")).get("raw")
+    return f"{text}: {raw}" if isinstance(raw, str) else text
 
 
 def hidden(text: str, secret: str) -> str:
@@ -107,10 +111,7 @@ def failure_of_refusal(model: str, refusal: Refusal, *, secret: str = "") -> Pro
     if size is not None:
         return ContextTooLong(told, limit=size[0], sent=size[1], status=refusal.status)
     kind = _by_kind(refusal) or _by_status(refusal.status or _code_in(refusal))
-    if kind is RateLimited:
-        wait = retry_after(refusal.headers)
-        return RateLimited(told, retry_after=wait, status=refusal.status)
-    return kind(told, status=refusal.status)
+    return kind(told, status=refusal.status, retry_after=retry_after(refusal.headers))
 
 
 def _told(model: str, refusal: Refusal, secret: str) -> str:
@@ -144,7 +145,8 @@ _TOO_LONG = tuple(
             r"range of input length should be \[1, <limit>\]",
             r"exceeds? the (?:available |model's |maximum )?context (?:size|length|window)",
             r"prompt exceeds max(?:imum)? length",
-            r"(?:input|prompt|request) is too (?:long|large)",
+            r"request too large.{0,200}? limit <limit>, requested <sent>",
+            r"(?:input|prompt|request) (?:is )?too (?:long|large)",
             r"reduce the length of the (?:messages|prompt|input)",
             r"context[ _](?:length|window)[ _]exceeded",
             r"too many tokens: size limit exceeded",
@@ -163,8 +165,8 @@ def _size(refusal: Refusal) -> tuple[int | None, int | None] | None:
             both = told.get("input", 0) + told.get("output", 0)
             return told.get("limit"), told.get("sent", both or None)
     if _TOO_LONG_KINDS.search(refusal.kind):
-        limit, sent = refusal.fields.get("n_ctx"), refusal.fields.get("n_prompt_tokens")
-        return whole(limit), whole(sent)
+        limit, sent = refusal.error.get("n_ctx"), refusal.error.get("n_prompt_tokens")
+        return whole_number(limit), whole_number(sent)
     return None
 
 
@@ -193,7 +195,7 @@ def _by_kind(refusal: Refusal) -> type[ProviderError] | None:
 
 _UNPAID = r"insufficient_quota|billing"
 
-_TELLING = frozenset({401, 403, 408, 429, 529})
+_TELLING = frozenset({401, 403, 408, 413, 429, 529})
 """Statuses that say more than any type that stands beside them."""
 
 
@@ -215,7 +217,7 @@ def _by_status(status: int | None) -> type[ProviderError]:
 
 def _code_in(refusal: Refusal) -> int | None:
     """Return the status that an error object names, which came after the status of the answer."""
-    code = refusal.fields.get("code", refusal.fields.get("status_code"))
+    code = refusal.error.get("code", refusal.error.get("status_code"))
     text = str(code) if code is not None else ""
     return int(text) if re.fullmatch(r"[45]\d\d", text) else None
 

@@ -5,7 +5,7 @@ set stay, and ours come after them; of five the oldest goes.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from loops.blocks import Raw
 
@@ -19,17 +19,17 @@ MARK = {"type": "ephemeral"}
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 
 
-def mark(body: Raw, *, adds: bool) -> None:
-    """Mark the ends of tools, system and conversation, and leave at most four marks in all."""
+def mark(body: Raw, *, adds: bool, most: int = MOST) -> None:
+    """Mark the ends of tools, system and conversation, and leave at most so many marks in all."""
     for part in _parts(body):
-        if "cache_control" in part and not _takes_mark(part):
+        if "cache_control" in part and not (part["cache_control"] and _takes_mark(part)):
             del part["cache_control"]
     # One of the caller's that lives longer may not stand behind one of ours.
     if adds and not any("ttl" in fields(part.get("cache_control")) for part in _parts(body)):
         for end in _ends(body):
             end.setdefault("cache_control", dict(MARK))
     marked = [part for part in _parts(body) if "cache_control" in part]
-    for part in marked[: max(0, len(marked) - MOST)]:
+    for part in marked[: max(0, len(marked) - most)]:
         del part["cache_control"]
 
 
@@ -50,7 +50,17 @@ def _parts(body: Raw) -> Iterator[Raw]:
     yield from body["tools"]
     yield from body["system"]
     for message in body["messages"]:
-        yield from message["content"]
+        for part in message["content"]:
+            yield from _inner(part)
+            yield part
+
+
+def _inner(part: Raw) -> Iterator[Raw]:
+    """Yield the parts that a part is made of: those of a result, or of a document."""
+    source = fields(part.get("source"))
+    for inner in (part.get("content"), source.get("content")):
+        if isinstance(inner, list):
+            yield from (each for each in cast("list[Raw]", inner) if fields(each))
 
 
 def _takes_mark(part: dict[str, Any]) -> bool:

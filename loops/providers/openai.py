@@ -1,20 +1,38 @@
 """Models behind OpenAI's Chat Completions, and behind all who speak that protocol."""
 
+import logging
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
+from functools import cache
+from typing import TypedDict, Unpack
 
 import httpx
 
 from loops.closing import closing
 from loops.errors import InvalidRequest, SetupError
 from loops.model import Limits, ModelRequest
+from loops.naming import refuse_unknown
 from loops.reply import ModelEvent
 
-from .exchange import Exchange, account_of, address_of, body_of, exchange, key_of
+from .exchange import IDLE, Exchange, account_of, address_of, body_of, exchange, key_of
 from .openai_request import DIALECTS, Dialect, to_wire
 from .openai_wire import OpenAIReader
+from .thinking import wish_of
 from .vendors import OPENAI, VENDORS, Vendor
+
+logger = logging.getLogger("loopmill.provider")
+
+
+class OpenAIOptions(TypedDict, total=False):
+    """What else a model is made with."""
+
+    client: httpx.AsyncClient | None
+    silent: set[str]
+    """Keeps the addresses that do not know the option to tell what a reply has cost."""
+    idle: timedelta
+    """How long nothing may come, and how long nothing but signs of life."""
 
 
 class OpenAIModel:
@@ -27,18 +45,18 @@ class OpenAIModel:
         vendor: str = "openai",
         base_url: str | None = None,
         api_key: str | None = None,
-        client: httpx.AsyncClient | None = None,
-        silent: set[str] | None = None,
+        **options: Unpack[OpenAIOptions],
     ) -> None:
         """Take what is not given from the vendor's variables, as `OPENAI_API_KEY`.
 
         A service of one's own may need no key: one is asked for only at the vendor's own address.
-        `OPENAI_BASE_URL` names another address, with `/v1`. `silent` keeps the addresses that do
-        not know the option to tell what a reply has cost.
+        `OPENAI_BASE_URL` names another address, with `/v1`.
 
         Raises:
-            SetupError: When there is no key for the vendor's own service, or no address.
+            SetupError: When there is no key for the vendor's own service, no address, or an option
+                does not exist.
         """
+        refuse_unknown(options, OpenAIOptions.__annotations__, subject="OpenAIModel")
         place = VENDORS.get(vendor, Vendor("", ""))
         base = base_url or os.environ.get(place.address) or place.base_url
         key = key_of(api_key, place.key)
@@ -48,6 +66,7 @@ class OpenAIModel:
             )
         self.name = f"{vendor}/{name}"
         self._model = name
+        self._vendor = vendor
         # Who only speaks the protocol knows the first words of it.
         is_plain = vendor == "openai" and base != OPENAI.base_url
         self._dialect = Dialect() if is_plain else DIALECTS.get(vendor, Dialect())
@@ -55,8 +74,9 @@ class OpenAIModel:
         self.account = account_of(vendor, base, key)
         self.limits = Limits()
         self._key = key
-        self._client = client
-        self._silent = set[str]() if silent is None else silent
+        self._client = options.get("client")
+        self._idle = options.get("idle", IDLE)
+        self._silent = options.get("silent", set[str]())
 
     def __repr__(self) -> str:
         return f"<OpenAIModel {self.name}>"
@@ -84,8 +104,21 @@ class OpenAIModel:
                 return
 
     def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        wish = wish_of(request.params)
+        if wish is not None and wish.is_on and self._dialect.thinking is None:
+            _warn_of(self._vendor)
         body = to_wire(request, self._dialect, tells_usage=self._url not in self._silent)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        asked = Exchange(self._url, headers, body_of(body), secret=self._key)
+        asked = Exchange(self._url, headers, body_of(body), self._idle, self._key)
         reader = OpenAIReader(self.name, secret=self._key)
         return exchange(asked, self.name, reader, client=self._client)
+
+
+@cache
+def _warn_of(vendor: str) -> None:
+    """Say, once, that we do not know how to tell a vendor how much its models may think."""
+    logger.warning(
+        "we do not know how %r is told how much its models may think, so it was not told; give the "
+        "vendor's own fields in params instead",
+        vendor,
+    )

@@ -6,22 +6,26 @@ follow in the user's next message. What a model thought is told again only to se
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
 
 import orjson
 
-from loops.blocks import (
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    Raw,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from loops.blocks import Raw, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from loops.messages import Message
-from loops.model import ModelRequest
+from loops.model import ModelRequest, ToolSpec
+
+from .asked import added, added_tools, refuse_empty
+from .openai_parts import blocks_of, parts
+from .thinking import (
+    Thinking,
+    effort,
+    kimi_effort,
+    routed,
+    switch,
+    switch_and_budget,
+    switch_and_effort,
+    wish_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,56 +36,84 @@ class Dialect:
     limit_name: str = "max_tokens"
     reasoning_name: str | None = None
     """Under which name the service wants to be told again what its model thought."""
+    takes_addresses: bool = False
+    """Whether the service fetches a document whose address it is told."""
+    thinking: Thinking | None = None
+    """How the service is told how much its model may think; None when we do not know."""
 
+
+_OPENAI = Dialect("developer", "max_completion_tokens", thinking=effort)
+_ZAI = Dialect(reasoning_name="reasoning_content", thinking=switch)
+_QWEN = Dialect(thinking=switch_and_budget)
+_KIMI = Dialect(reasoning_name="reasoning_content", thinking=kimi_effort)
+_OTHER = Dialect(thinking=effort)
 
 DIALECTS: Mapping[str, Dialect] = {
-    "openai": Dialect("developer", "max_completion_tokens"),
-    "azure": Dialect("developer", "max_completion_tokens"),
-    "groq": Dialect(limit_name="max_completion_tokens"),
-    "deepseek": Dialect(reasoning_name="reasoning_content"),
-    "moonshot": Dialect(reasoning_name="reasoning_content"),
-    "zai": Dialect(reasoning_name="reasoning_content"),
-    "openrouter": Dialect(reasoning_name="reasoning"),
+    **dict.fromkeys(("openai", "azure"), _OPENAI),
+    **dict.fromkeys(("zai", "zhipu", "zhipuai", "glm"), _ZAI),
+    **dict.fromkeys(("qwen", "dashscope", "alibaba"), _QWEN),
+    **dict.fromkeys(("kimi", "moonshot", "moonshotai"), _KIMI),
+    **dict.fromkeys(("google", "gemini", "xai", "grok", "mistral", "mistralai"), _OTHER),
+    "perplexity": _OTHER,
+    "groq": Dialect(limit_name="max_completion_tokens", thinking=effort),
+    "deepseek": Dialect(reasoning_name="reasoning_content", thinking=switch_and_effort),
+    "openrouter": Dialect(reasoning_name="reasoning", takes_addresses=True, thinking=routed),
 }
+"""How the vendors that we know speak, each by all of its names."""
 
 
 def to_wire(request: ModelRequest, dialect: Dialect, *, tells_usage: bool = True) -> Raw:
-    """Return the body of the request; what `params` says goes before all that we say."""
-    body: Raw = {"model": request.model, "messages": list(_messages(request, dialect))}
-    if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": dict(tool.schema),
-                },
-            }
-            for tool in request.tools
-        ]
+    """Return the body of the request; what `params` says goes before all that we say.
+
+    Raises:
+        InvalidRequest: When there is nothing to answer.
+    """
+    params = request.params
+    told = list(_messages(request, dialect))
+    refuse_empty(request, told)
+    system = [_system(request.system, dialect)] if request.system.strip() else []
+    body: Raw = {"model": request.model, "messages": system + told}
+    if tools := [_tool(tool) for tool in request.tools] + added_tools(params):
+        body["tools"] = tools
     if request.max_tokens is not None:
         body[dialect.limit_name] = request.max_tokens
     if tells_usage:
         body["stream_options"] = {"include_usage": True}
-    others = {name: value for name, value in request.params.items() if name not in _OURS}
-    return {**body, **others, "stream": True}
+    wish = wish_of(params)
+    if wish is None:
+        return {**body, **added(params, _OURS), "stream": True}
+    thinking = {} if dialect.thinking is None else dialect.thinking(wish)
+    return {**body, **thinking, **added(params, _OURS | {"thinking"}), "stream": True}
 
 
-_OURS = frozenset({"model", "messages", "stream"})
+_OURS = frozenset({"tools", "model", "messages", "stream"})
+"""What of `params` is no field of the body, or not theirs to say."""
+
+
+def _tool(tool: ToolSpec) -> Raw:
+    parameters = dict(tool.schema)
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _system(text: str, dialect: Dialect) -> Raw:
+    return {"role": dialect.system_role, "content": text}
 
 
 def _messages(request: ModelRequest, dialect: Dialect) -> Iterator[Raw]:
-    if request.system.strip():
-        yield {"role": dialect.system_role, "content": request.system}
-    for message in request.messages:
-        match message.role:
-            case "system":
-                yield {"role": dialect.system_role, "content": message.text}
-            case "assistant":
+    for is_answer, messages in groupby(request.messages, key=lambda each: each.role in _ANSWERS):
+        if is_answer:
+            yield from _answers(messages, dialect)
+            continue
+        for message in messages:
+            if message.role == "assistant":
                 yield from _assistant(message, dialect)
-            case _:
-                yield from _user(message)
+            elif message.text.strip():
+                yield _system(message.text, dialect)
+
+
+_ANSWERS = frozenset({"user", "tool"})
+"""Whose messages answer a reply."""
 
 
 def _assistant(message: Message, dialect: Dialect) -> Iterator[Raw]:
@@ -104,53 +136,30 @@ def _call(block: ToolUseBlock) -> Raw:
     }
 
 
-def _user(message: Message) -> Iterator[Raw]:
-    hoisted: list[Raw] = []
-    for result in message.tool_results:
-        text, others = _result(result)
-        hoisted += others
-        yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text}
-    parts = hoisted + list(_parts(message.content))
-    if [part["type"] for part in parts] == ["text"]:
-        yield {"role": "user", "content": parts[0]["text"]}
-    elif parts:
-        yield {"role": "user", "content": parts}
+def _answers(messages: Iterable[Message], dialect: Dialect) -> Iterator[Raw]:
+    """Yield what answers one reply: all results before anything else."""
+    said: list[list[Raw]] = []
+    for message in messages:
+        content: list[Raw] = []
+        for result in message.tool_results:
+            text, pictures = _result(result, dialect)
+            content += pictures
+            yield {"role": "tool", "tool_call_id": result.tool_use_id, "content": text}
+        blocks = (each.raw() for each in message.content if not isinstance(each, ToolResultBlock))
+        content += parts(blocks, takes_addresses=dialect.takes_addresses)
+        said.append(content)
+    for content in filter(None, said):
+        is_text = [part["type"] for part in content] == ["text"]
+        yield {"role": "user", "content": content[0]["text"] if is_text else content}
 
 
-def _result(result: ToolResultBlock) -> tuple[str, list[Raw]]:
+def _result(result: ToolResultBlock, dialect: Dialect) -> tuple[str, list[Raw]]:
     """Return a result's text, and what of it only a user's message can carry."""
-    blocks = result.content if isinstance(result.content, list) else []
-    texts = [result.content] if isinstance(result.content, str) else []
-    texts += [str(block.get("text", "")) for block in blocks if block.get("type") == "text"]
-    others = [block for block in blocks if block.get("type") in {"image", "document"}]
-    parts = list(_parts(Message.from_raw({"role": "user", "content": others}).content))
-    if parts:
+    told = list(parts(blocks_of(result.content), takes_addresses=dialect.takes_addresses))
+    texts = [str(part["text"]) for part in told if part["type"] == "text"]
+    others = [part for part in told if part["type"] != "text"]
+    if others:
         texts.append("[what belongs to this result follows]")
     text = "\n".join(texts)
     # The protocol has no mark for a failure.
-    return (f"[error] {text}" if result.is_error else text), parts
-
-
-def _parts(blocks: Iterable[Block]) -> Iterator[Raw]:
-    for block in blocks:
-        match block:
-            case TextBlock() if block.text.strip():
-                yield {"type": "text", "text": block.text}
-            case ImageBlock():
-                yield {"type": "image_url", "image_url": {"url": _address(block.source)}}
-            case DocumentBlock():
-                yield _document(block.source)
-            case _:
-                continue
-
-
-def _document(source: Mapping[str, Any]) -> Raw:
-    if source.get("type") == "text":
-        return {"type": "text", "text": str(source.get("data", ""))}
-    return {"type": "file", "file": {"filename": "document", "file_data": _address(source)}}
-
-
-def _address(source: Mapping[str, Any]) -> str:
-    if source.get("type") == "url":
-        return str(source.get("url", ""))
-    return f"data:{source.get('media_type', '')};base64,{source.get('data', '')}"
+    return (f"[error] {text}" if result.is_error else text), others

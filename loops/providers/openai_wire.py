@@ -29,7 +29,7 @@ from loops.reply import (
 from .openai_calls import Calls
 from .reader import ReplyReader
 from .sse import Frame
-from .told import fields, whole, word
+from .told import fields, whole_number, word
 
 _DONE = b"[DONE]"
 
@@ -52,7 +52,20 @@ class OpenAIReader(ReplyReader):
         self._has_begun = False
         self._reason: str | None = None
         self._refusal: list[str] = []
-        self._usage: Usage | None = None
+        self._counts: dict[str, int] = {}
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the reply has cost; None when the service does not say."""
+        if not self._counts:
+            return None
+        asked, read = self._counts.get("asked"), self._counts.get("read")
+        if asked is not None and read is not None:
+            # What was read from a cache is counted for itself, as elsewhere.
+            read = min(asked, read)
+            asked -= read
+        written = self._counts.get("written")
+        return Usage(input_tokens=asked, output_tokens=written, cache_read_tokens=read)
 
     @property
     def is_whole(self) -> bool:
@@ -64,11 +77,13 @@ class OpenAIReader(ReplyReader):
         return self._end() if self.is_whole and not self.is_over else []
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
-        self.says_more = True
+        before = len(events)
         if frame.data.strip() == _DONE:
             events += self._end()
         else:
             self._take_chunk(self._chunk(frame), events)
+        # A chunk that says nothing is a sign of life.
+        self.says_more = self.says_more or len(events) > before
 
     def _chunk(self, frame: Frame) -> dict[str, Any]:
         told = self._json(frame.data)
@@ -102,6 +117,7 @@ class OpenAIReader(ReplyReader):
             self._say(kind, text, events)
         if text := word(delta.get("refusal")):
             self._refusal.append(text)
+            self.says_more = True
         calls = delta.get("tool_calls")
         for call in cast("list[object]", calls) if isinstance(calls, list) else []:
             if isinstance(call, dict):
@@ -152,7 +168,7 @@ class OpenAIReader(ReplyReader):
         events: list[ModelEvent] = []
         self._end_text(events)
         events += [ToolEnd(call.block, call.id, call.name, call.arguments) for call in self._calls]
-        return [*events, StreamEnd(stop_reason=self._stop_reason(), usage=self._usage)]
+        return [*events, StreamEnd(stop_reason=self._stop_reason(), usage=self.usage)]
 
     def _stop_reason(self) -> str:
         """Return why the reply ended, in Anthropic's words; its calls say more than its reason."""
@@ -165,17 +181,17 @@ class OpenAIReader(ReplyReader):
                 return reason
 
     def _count(self, usage: object) -> None:
-        if not isinstance(usage, dict):
+        told = fields(usage)
+        if not told:
             return
-        told = cast("dict[str, Any]", usage)
-        read = whole(fields(told.get("prompt_tokens_details")).get("cached_tokens"))
-        read = whole(told.get("cached_tokens")) if read is None else read
-        asked = whole(told.get("prompt_tokens"))
-        if asked is not None:
-            # What was read from a cache is counted for itself, as elsewhere.
-            asked -= min(asked, read or 0)
-        written = whole(told.get("completion_tokens"))
-        self._usage = Usage(input_tokens=asked, output_tokens=written, cache_read_tokens=read)
+        read = whole_number(fields(told.get("prompt_tokens_details")).get("cached_tokens"))
+        counts = {
+            "asked": whole_number(told.get("prompt_tokens")),
+            "written": whole_number(told.get("completion_tokens")),
+            "read": whole_number(told.get("cached_tokens")) if read is None else read,
+        }
+        # What is told later is the whole so far; what is not told again stays.
+        self._counts |= {name: count for name, count in counts.items() if count is not None}
 
 
 def _first(choices: object) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from loops.jsonable import cut_text
 from loops.reply import ModelEvent
 
 from .failures import described, failure_of_refusal, hidden
+from .halves import Halves
 from .sse import Frame, SseParser
 
 
@@ -23,6 +24,8 @@ class ReplyReader(ABC):
         self._secret = secret
         """What no error may show, whatever a service echoes."""
         self._parser = SseParser()
+        self._halves: Halves | None = None
+        """Puts halves of characters together, once there may be some."""
         self.is_over = False
         """Whether the reply has come to its end."""
         self.says_more = False
@@ -55,7 +58,7 @@ class ReplyReader(ABC):
                 break
             events: list[ModelEvent] = []
             self._take(frame, events)
-            yield from events
+            yield from events if self._halves is None else self._halves.join(events)
 
     def _json(self, data: bytes) -> object:
         """Return what the data says.
@@ -69,7 +72,8 @@ class ReplyReader(ABC):
             return self._lenient_json(data)
 
     def _lenient_json(self, data: bytes) -> object:
-        """Read what orjson does not: halves of characters, which are put together later."""
+        """Read what orjson does not: halves of characters, which are put together after this."""
+        self._halves = self._halves or Halves()
         text = data.decode("utf-8", "replace")
         try:
             return cast("object", json.loads(text))

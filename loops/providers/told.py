@@ -10,7 +10,7 @@ def word(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def whole(value: object) -> int | None:
+def whole_number(value: object) -> int | None:
     """Return the value if it is a whole number, and None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

@@ -77,6 +77,20 @@ def test_thinking_keeps_its_signature() -> None:
     assert fold(events).content == [ThinkingBlock(thinking="hm", signature="s")]
 
 
+def test_what_else_a_provider_says_of_a_block_stays_with_it() -> None:
+    extra = {"mood": "good", "type": "other", "text": "other", "name": "other"}
+    events = [
+        TextStart(0), TextDelta(0, "a"), TextEnd(0, extra=extra),
+        ReasoningStart(1), ReasoningDelta(1, "hm"), ReasoningEnd(1, "s", extra={"mood": "bad"}),
+        ToolEnd(2, "a", "t", "{}", extra={"mood": "new", "name": "other"}),
+    ]  # fmt: skip
+
+    content = [decoded.raw() for decoded in fold(events).content]
+
+    assert [block["mood"] for block in content] == ["good", "bad", "new"]
+    assert (content[0]["text"], content[1]["signature"], content[2]["name"]) == ("a", "s", "t")
+
+
 def test_thinking_that_only_the_provider_reads_is_kept() -> None:
     events = [ReasoningStart(0, redacted="xyz"), ReasoningEnd(0)]
 

@@ -42,6 +42,7 @@ SAYS = Message(role="assistant", content=[TextBlock(text="ho")])
         [USER, asks("a", "b"), answers("b", "a"), SAYS],
         [USER, asks("a", "b"), answers("b"), answers("a"), USER],
         [asks("a"), answers("a").model_copy(update={"role": "user"}), USER],
+        [as_message("no NUL: \\u0000")],
     ],
 )
 def test_a_fit_history_is_left_alone(history: list[Message]) -> None:
@@ -62,6 +63,7 @@ def test_a_fit_history_is_left_alone(history: list[Message]) -> None:
         ([asks("a"), USER, answers("a")], [asks("a"), answers("a"), USER], ["misplaced_result"]),
         ([USER, as_message(" \n"), SAYS], [USER, SAYS], ["empty_text"]),
         ([as_message("\ud83d")], [as_message("\ufffd")], ["lone_surrogate"]),
+        ([as_message("a\0b")], [as_message("a\ufffdb")], ["nul"]),
         (
             [asks("a"), answers("a"), asks("a"), answers("a")],
             [asks("a"), answers("a"), asks("a_2"), answers("a_2")],
@@ -75,6 +77,16 @@ def test_a_broken_history_is_mended(
 ) -> None:
     assert repair(history) == repaired
     assert [issue.kind for issue in inspect(history)][: len(kinds)] == kinds
+
+
+def test_what_is_mended_is_logged_and_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    repair([answers(*map(str, range(50)))])
+    repair([USER, SAYS])
+
+    [record] = caplog.records
+    assert "the result of '0' has no call" in record.getMessage()
+    assert record.getMessage().endswith("; and more")
+    assert len(record.getMessage()) < 1000
 
 
 def test_only_the_missing_results_are_made_up() -> None:

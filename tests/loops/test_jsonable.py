@@ -18,6 +18,7 @@ from loops.jsonable import (
     bounded,
     clean_text,
     cut_text,
+    fit,
     jsonable,
     parse_object,
     strictly_jsonable,
@@ -135,6 +136,19 @@ def test_long_text_is_cut_with_its_true_length() -> None:
 
 def test_a_long_value_is_cut_as_its_json_text() -> None:
     assert bounded({"a": "x" * 100}, limit=10).startswith('{"a":"xxxx\n[cut: 108 characters')
+
+
+@pytest.mark.parametrize(
+    ("value", "fitted"),
+    [
+        ("a\0b", "a\ufffdb"),
+        ({"a\0": ["\0", {"b": "\ud83d"}]}, {"a\ufffd": ["\ufffd", {"b": "\ufffd"}]}),
+        ("\ud83d\ude00\x1b\n\t", "😀\x1b\n\t"),
+        (1, 1),
+    ],
+)
+def test_what_no_model_or_store_takes_is_replaced(value: object, fitted: object) -> None:
+    assert fit(value) == bounded(value) == fitted
 
 
 def test_short_values_are_left_alone() -> None:

@@ -89,10 +89,11 @@ def test_a_status_says_whether_another_try_may_help(
         ("soon", None),
     ],
 )
-def test_a_service_may_say_how_long_to_wait(told: str, wait: timedelta | None) -> None:
-    failure = failure_of("port", answered(429, retry_after=told))
+@pytest.mark.parametrize("status", [408, 429, 503])
+def test_a_service_may_say_how_long_to_wait(told: str, wait: timedelta | None, status: int) -> None:
+    failure = failure_of("port", answered(status, retry_after=told))
 
-    assert isinstance(failure, RateLimited)
+    assert isinstance(failure, ProviderError)
     assert failure.retry_after == wait
 
 

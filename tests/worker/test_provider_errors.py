@@ -8,12 +8,14 @@ import pytest
 from loops.errors import (
     ContextTooLong,
     Incomplete,
+    InvalidRequest,
     Overloaded,
     ProviderError,
     RateLimited,
     Refused,
     Timeout,
     Unauthorized,
+    Unavailable,
 )
 from worker.provider_errors import decode_error, encode_error
 
@@ -22,6 +24,10 @@ ERRORS = [
     ProviderError("it failed"),
     RateLimited("slow down", retry_after=timedelta(seconds=1.5)),
     RateLimited("slow down"),
+    RateLimited("slow down", status=None),
+    Overloaded("busy", status=503, retry_after=timedelta(seconds=7)),
+    Unavailable("gone", status=502, retry_after=timedelta(milliseconds=250)),
+    InvalidRequest("what", status=422),
     ContextTooLong("too long", limit=100, sent=120),
     Overloaded("busy", status=529),
     Incomplete("it broke off"),

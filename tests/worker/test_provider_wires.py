@@ -41,6 +41,12 @@ def part(reply: bytes, upto: bytes) -> bytes:
     return reply[: reply.index(b"\n\n", reply.rindex(upto)) + 2]
 
 
+NAMED = part(ASKS, b'"content_block":{"type":"tool_use"')
+HALF = NAMED + a.event(
+    "content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": '{"to"'}
+)
+
+
 @dataclass
 class World:
     """What the tool did."""
@@ -74,9 +80,24 @@ def by_anthropic(service: Service) -> AnthropicModel:
         [Answer([part(ASKS, b'"text_delta"')], breaks_off=True)],
         [Answer([part(ASKS, b"partial_json")], breaks_off=True)],
         [Answer([a.started()]), BUSY],
+        [Answer([NAMED], breaks_off=True)],
+        [Answer([HALF], breaks_off=True)],
+        [Answer([part(ASKS, b"partial_json")])],
+        [Answer([a.failed("rate_limit_error")])],
+        [Answer([a.started() + a.said(0, "half"), a.failed("rate_limit_error")])],
+        [Answer([b'{"type":"error","error":{"type":"api_error","message":"x"}}'], kind=JSON)],
+        [Answer([b"<html>busy</html>"], kind="text/html")],
+        [Answer(is_mute=True, breaks_off=True)],
+        [Answer(breaks_off=True)],
+        [Answer([a.started() + a.said(0, *map(str, range(20)))], breaks_off=True)],
+        [Answer([a.started() + a.said(0, *map(str, range(20))), a.failed("api_error")])] * 2,
     ],
     ids=["busy", "limited", "failed after the status", "failed after output", "cut in text",
-         "cut in a call", "broke off, then busy"],
+         "cut in a call", "broke off, then busy", "cut after a call's name",
+         "cut in a call's arguments", "ended after a call's arguments",
+         "limited after the status", "limited after output", "an error instead of a stream",
+         "HTML instead of a stream", "closed before the status", "closed before all",
+         "cut after twenty deltas", "failed twice after twenty deltas"],
 )  # fmt: skip
 async def test_whatever_comes_before_it_a_reply_is_shown_and_done_once(
     link: Link, before: Sequence[Answer]

@@ -27,6 +27,8 @@ class Answer:
     """Whether the connection is cut where the body should end."""
     hangs: bool = False
     """Whether nothing more comes after the chunks, and nothing ends."""
+    is_mute: bool = False
+    """Whether not even a status comes, before the connection is cut or hangs."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ async def _request(reader: asyncio.StreamReader) -> Asked:
 
 
 async def _answer(writer: asyncio.StreamWriter, answer: Answer) -> None:
+    if answer.is_mute:
+        return
     named = {"content-type": answer.kind, "transfer-encoding": "chunked", **answer.headers}
     phrase = "Busy" if answer.status == OVERLOADED else HTTPStatus(answer.status).phrase
     lines = [f"HTTP/1.1 {answer.status} {phrase}"]

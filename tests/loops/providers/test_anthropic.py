@@ -14,16 +14,14 @@ from loops.errors import (
     InvalidRequest,
     Overloaded,
     RateLimited,
-    Refused,
     SetupError,
-    Timeout,
     Unavailable,
 )
 from loops.fold import fold
 from loops.messages import Message, Messages
 from loops.model import ModelRequest, ask
 from loops.providers import exchange
-from loops.providers.anthropic import PAUSES, AnthropicModel
+from loops.providers.anthropic import AnthropicModel
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 from tests.loops.providers import anthropic_wires as wires
 from tests.loops.providers.service import Answer, Service, serving
@@ -76,42 +74,6 @@ async def test_the_request_carries_key_version_and_path() -> None:
     assert asked.body["stream"] is True
 
 
-async def test_a_paused_reply_goes_on_and_stays_one() -> None:
-    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": 1}}
-    first = wires.reply(wires.block(0, search), stop_reason="pause_turn")
-    async with serving(Answer([first]), Answer([wires.reply(wires.said(0, "found"))])) as service:
-        events = await reply(service)
-
-    assert [type(each) for each in events].count(StreamStart) == 1
-    assert [block.type for block in fold(events).content] == ["server_tool_use", "text"]
-    assert service.asked[1].body["messages"][-1] == {"role": "assistant", "content": [search]}
-
-
-async def test_a_reply_is_not_paused_for_ever() -> None:
-    paused = wires.reply(wires.said(0, "still"), stop_reason="pause_turn")
-    async with serving(Answer([paused])) as service:
-        with pytest.raises(Unavailable, match="paused"):
-            await reply(service)
-
-    assert len(service.asked) == PAUSES + 1
-
-
-async def test_a_refusal_is_an_error_of_its_own() -> None:
-    error = await failing(Answer([wires.reply(wires.said(0, "I"), stop_reason="refusal")]))
-
-    assert isinstance(error, Refused)
-    assert not error.retryable
-
-
-@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "of_next_year"])
-async def test_why_a_reply_ended_is_passed_on(reason: str) -> None:
-    async with serving(Answer([wires.reply(wires.said(0, "a"), stop_reason=reason)])) as service:
-        events = await reply(service)
-
-    assert isinstance(events[-1], StreamEnd)
-    assert events[-1].stop_reason == reason
-
-
 @pytest.mark.parametrize(
     ("status", "kind", "error"),
     [
@@ -147,30 +109,6 @@ async def test_a_request_that_is_too_long_names_limit_and_size() -> None:
     assert (error.limit, error.sent) == (200000, 205429)
 
 
-@pytest.mark.parametrize("before", [b"", wires.started(), wires.started() + wires.said(0, "a")])
-async def test_an_error_after_the_status_is_an_error(before: bytes) -> None:
-    error = await failing(Answer([before, wires.failed("overloaded_error")] if before else
-                                 [wires.failed("overloaded_error")]))  # fmt: skip
-
-    assert isinstance(error, Overloaded)
-    assert error.retryable
-
-
-@pytest.mark.parametrize(
-    ("chunk", "kind"),
-    [
-        (b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}', "application/json"),
-        (b"<html>hello</html>", "text/html"),
-        (b"", "text/html"),
-        (b'{"type":"message"}', "application/json"),
-    ],
-)
-async def test_an_answer_that_is_no_stream_is_an_error(chunk: bytes, kind: str) -> None:
-    error = await failing(Answer([chunk] if chunk else [], kind=kind))
-
-    assert isinstance(error, (Overloaded, Unavailable))
-
-
 WHOLE = wires.reply(wires.said(0, "a"), wires.called(1, "look", '{"x":1}'))
 
 
@@ -183,11 +121,6 @@ async def test_a_reply_without_its_end_is_none(length: int, breaks_off: bool) ->
 
     assert isinstance(error, (Incomplete, Unavailable))
     assert error.retryable
-
-
-async def test_what_breaks_off_after_the_end_is_whole() -> None:
-    async with serving(Answer([WHOLE], breaks_off=True)) as service:
-        assert fold(await reply(service)).text == "a"
 
 
 async def test_a_redirect_is_not_followed() -> None:
@@ -204,23 +137,6 @@ async def test_a_connection_carries_one_reply_after_the_other() -> None:
             await reply(service, client=client)
 
     assert service.connections == 1
-
-
-async def test_a_service_that_falls_silent_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with serving(Answer([wires.started()], hangs=True)) as service:
-        quick = model(service, idle=timedelta(milliseconds=100))
-        with pytest.raises(Timeout):
-            [event async for event in ask(quick, request())]
-
-
-async def test_signs_of_life_do_not_count_for_ever() -> None:
-    pings = [wires.started(), *[wires.event("ping")] * 100]
-    async with serving(Answer(pings, pause=0.02, hangs=True)) as service:
-        quick = model(service, idle=timedelta(milliseconds=200))
-        with pytest.raises(Timeout, match="signs of life"):
-            [event async for event in ask(quick, request())]
 
 
 def test_without_a_key_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:

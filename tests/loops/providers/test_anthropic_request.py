@@ -17,7 +17,11 @@ def request(*messages: Any, **others: Any) -> ModelRequest:
 
 def marks(body: dict[str, Any]) -> list[dict[str, Any]]:
     parts = [*body.get("tools", []), *body.get("system", [])]
-    parts += [part for message in body["messages"] for part in message["content"]]
+    for message in body["messages"]:
+        for part in message["content"]:
+            inner = part.get("content")
+            parts += inner if isinstance(inner, list) else []
+            parts.append(part)
     return [part for part in parts if "cache_control" in part]
 
 
@@ -47,6 +51,15 @@ def test_what_the_caller_says_goes_first() -> None:
     assert "betas" not in body
 
 
+def test_what_stands_in_an_extra_body_goes_before_everything_else() -> None:
+    extra = {"temperature": 0, "system": "mine", "mcp_servers": [{"url": "x"}], "stream": False}
+
+    body = to_wire(request("hi", system="s", params={"temperature": 1, "extra_body": extra}))
+
+    assert {name: body[name] for name in extra} == {**extra, "stream": True}
+    assert "extra_body" not in body
+
+
 def test_tools_of_the_service_stand_beside_ours() -> None:
     search = {"type": "web_search_20250305", "name": "web_search"}
 
@@ -54,6 +67,10 @@ def test_tools_of_the_service_stand_beside_ours() -> None:
 
     assert body["tools"] == [{**search, "cache_control": MARK}]
     assert "cache_control" not in search
+
+    ours = (ToolSpec("look", "", {}),)
+    both = to_wire(request("hi", tools=ours, params={"tools": [search]}))["tools"]
+    assert [tool["name"] for tool in both] == ["look", "web_search"]
 
 
 def test_a_system_message_of_the_history_stands_in_front() -> None:
@@ -90,12 +107,47 @@ def test_what_stays_the_same_is_marked_at_its_end() -> None:
     assert [part.get("name") or part["text"] for part in marks(body)] == ["b", "s", "two"]
 
 
-def test_of_five_marks_the_oldest_goes() -> None:
-    marked = [{"type": "text", "text": str(at), "cache_control": MARK} for at in range(4)]
+def marked(count: int) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": str(at), "cache_control": MARK} for at in range(count)]
 
-    body = to_wire(request({"role": "user", "content": marked}, "last", system="s"))
 
-    assert [part["text"] for part in marks(body)] == ["1", "2", "3", "last"]
+@pytest.mark.parametrize(
+    ("callers", "left"),
+    [(3, ["0", "1", "2", "last"]), (4, ["1", "2", "3", "last"]), (6, ["3", "4", "5", "last"])],
+)
+def test_of_five_marks_the_oldest_goes(callers: int, left: list[str]) -> None:
+    body = to_wire(request({"role": "user", "content": marked(callers)}, "last"))
+
+    assert [part["text"] for part in marks(body)] == left
+
+
+def test_marks_inside_of_a_result_count_too() -> None:
+    said = {"role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]}  # fmt: skip
+    result = {"type": "tool_result", "tool_use_id": "a", "content": marked(4)}
+
+    body = to_wire(request("hi", said, {"role": "user", "content": [result]}))
+
+    assert [part.get("text", part["type"]) for part in marks(body)] == [
+        "1",
+        "2",
+        "3",
+        "tool_result",
+    ]
+
+
+def test_a_mark_for_the_request_as_a_whole_is_one_of_the_four() -> None:
+    asked = request({"role": "user", "content": marked(4)}, params={"cache_control": MARK})
+
+    assert [part["text"] for part in marks(to_wire(asked))] == ["1", "2", "3"]
+
+
+def test_a_mark_that_is_none_takes_no_place() -> None:
+    empty = {"type": "text", "text": "a", "cache_control": None}
+
+    body = to_wire(request({"role": "user", "content": [empty, *marked(4)]}), caches=False)
+
+    assert [part["text"] for part in marks(body)] == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize(

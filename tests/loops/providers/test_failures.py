@@ -73,6 +73,9 @@ def openai(
         (None, {"error": "something"}, Unavailable, True),
         (None, "something", Unavailable, True),
         (400, [{"error": {"code": 400, "status": "INVALID_ARGUMENT"}}], InvalidRequest, False),
+        (413, openai("too many bytes", "rate_limit_exceeded", "tokens"), InvalidRequest, False),
+        (413, b"<html>413 Request Entity Too Large</html>", InvalidRequest, False),
+        (None, {"error": True, "message": "busy", "type": "overloaded_error"}, Overloaded, True),
     ],
 )
 def test_a_refusal_is_an_error_that_says_whether_to_ask_again(
@@ -111,6 +114,9 @@ def test_a_refusal_is_an_error_that_says_whether_to_ask_again(
         ("Prompt exceeds max length", None, None),
         ("maximum context length is 128,000 tokens", 128000, None),
         ("Please reduce the length of the messages or completion.", None, None),
+        ("Request too large for `x` on tokens per minute (TPM): Limit 6000, Requested 7012.",
+         6000, 7012),
+        ("Request too large", None, None),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [400, 413, 429, 500, None])
@@ -121,6 +127,21 @@ def test_a_request_that_is_too_long_is_that_and_nothing_else(
 
     assert isinstance(error, ContextTooLong)
     assert (error.limit, error.sent, error.retryable) == (limit, sent, False)
+
+
+@pytest.mark.parametrize("kind", ["rate_limit_exceeded", "rate_limit_error", "too_many_requests"])
+def test_what_is_too_large_for_any_limit_is_not_asked_again(kind: str) -> None:
+    for text in ("Request too large for gpt-x: Limit 6000, Requested 7012.", "too many bytes"):
+        error = failure(413, openai(text, kind, "tokens"), retry_after="7")
+
+        assert isinstance(error, (ContextTooLong, InvalidRequest))
+        assert not error.retryable
+
+
+def test_a_limit_that_time_mends_is_one() -> None:
+    told = "Rate limit reached for gpt-x on tokens per min (TPM): Limit 9, Used 8, Requested 3."
+
+    assert isinstance(failure(429, openai(told, "rate_limit_exceeded", "tokens")), RateLimited)
 
 
 def test_a_code_alone_tells_of_a_request_that_is_too_long() -> None:
@@ -174,11 +195,40 @@ def test_what_tells_no_time_is_passed_over(told: str) -> None:
     assert retry_after({"retry-after": told}, now=NOW) is None
 
 
-def test_a_limit_carries_how_long_to_wait() -> None:
-    error = failure(429, anthropic("rate_limit_error"), retry_after="3")
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(429, RateLimited), (503, Overloaded), (529, Overloaded), (500, Unavailable), (408, Timeout)],
+)
+def test_whatever_may_be_asked_again_carries_how_long_to_wait(status: int, kind: type) -> None:
+    error = failure(status, b"", retry_after="3")
 
-    assert isinstance(error, RateLimited)
+    assert type(error) is kind
     assert error.retry_after == timedelta(seconds=3)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ({"detail": [{"loc": ["body", "stream_options"], "msg": "not permitted"}]},
+         "stream_options"),
+        ({"error": {"message": "Provider returned error", "metadata": {"raw": "the host broke"}}},
+         "Provider returned error: the host broke"),
+        ({"message": {"why": "of\ud83d"}}, "why"),
+    ],
+    ids=["a list of details", "what a router was told", "an object, with half a character"],
+)  # fmt: skip
+def test_what_a_refusal_says_is_shown_wherever_it_stands(told: object, shown: str) -> None:
+    assert shown in str(failure_of_refusal("m", described(told, status=422)))
+
+
+def test_a_router_that_was_told_of_a_long_request_says_so() -> None:
+    raw = '{"error":{"message":"maximum context length is 8192 tokens"}}'
+    told = {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw}}
+
+    error = failure(400, {"error": told})
+
+    assert isinstance(error, ContextTooLong)
+    assert error.limit == 8192
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ import pytest
 from loops.errors import (
     AgentError,
     ContextTooLong,
-    Incomplete,
     InvalidRequest,
     RateLimited,
     SetupError,
-    Unavailable,
 )
 from loops.fold import fold
 from loops.messages import Messages
@@ -63,23 +61,6 @@ async def test_a_reply_comes_as_events_and_its_message() -> None:
     assert service.asked[0].body["model"] == "gpt-x"
 
 
-async def test_a_service_that_does_not_know_about_usage_is_asked_without() -> None:
-    no = refusal("Unrecognized request argument supplied: stream_options")
-    async with serving(no, Answer([WHOLE])) as service:
-        assert fold(await reply(service)).text == "a"
-
-    assert ["stream_options" in asked.body for asked in service.asked] == [True, False]
-
-
-async def test_a_service_that_does_not_know_about_usage_is_asked_once() -> None:
-    no, silent = refusal("Unknown option: stream_options"), set[str]()
-    async with serving(no, Answer([WHOLE])) as service:
-        for _ in range(3):
-            await reply(service, silent=silent)
-
-    assert len(service.asked) == 4
-
-
 async def test_a_service_that_only_speaks_the_protocol_gets_its_first_words() -> None:
     async with serving(Answer([WHOLE])) as service:
         model = OpenAIModel("gpt-x", base_url=f"{service.url}/v1", api_key=KEY)
@@ -111,15 +92,6 @@ async def test_what_is_refused_for_anything_else_is_not_asked_again() -> None:
             await reply(service)
 
     assert len(service.asked) == 1
-
-
-@pytest.mark.parametrize("breaks_off", [True, False], ids=["cut", "ended"])
-@pytest.mark.parametrize("length", [0, 30, len(WHOLE) // 2])
-async def test_a_reply_without_its_end_is_none(length: int, breaks_off: bool) -> None:
-    error = await failing(Answer([WHOLE[:length]] if length else [], breaks_off=breaks_off))
-
-    assert isinstance(error, (Incomplete, Unavailable))
-    assert error.retryable
 
 
 async def test_what_breaks_off_after_its_reason_is_whole() -> None:

@@ -56,6 +56,26 @@ def test_what_the_caller_says_goes_first() -> None:
     assert (told["temperature"], told["stream"], told["model"]) == (1, True, "gpt-x")
 
 
+def test_what_stands_in_an_extra_body_goes_before_everything_else() -> None:
+    extra = {"temperature": 0, "provider": {"order": ["x"]}, "stream": False}
+
+    told = body("hi", params={"temperature": 1, "seed": 7, "extra_body": extra})
+
+    assert (told["temperature"], told["provider"], told["seed"]) == (0, {"order": ["x"]}, 7)
+    assert (told["stream"], "extra_body" in told) == (True, False)
+
+
+def test_tools_of_the_service_stand_beside_ours() -> None:
+    search = {"type": "web_search", "web_search": {"enable": True}}
+    ours = (ToolSpec("look", "", {}),)
+
+    told = body("hi", tools=ours, params={"tools": [search]})["tools"]
+
+    assert [tool["type"] for tool in told] == ["function", "web_search"]
+    assert body("hi", params={"tools": [search]})["tools"] == [search]
+    assert body("hi", tools=ours, params={"tools": None})["tools"] == told[:1]
+
+
 CALLS = {
     "role": "assistant",
     "content": [
@@ -108,20 +128,81 @@ def test_pictures_of_results_follow_all_results() -> None:
     ]
 
 
-def test_pictures_and_documents_are_parts() -> None:
-    pdf = {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}
-    content = [
-        {"type": "text", "text": "see"},
-        {"type": "image", "source": {"type": "url", "url": "https://acme.test/a.png"}},
-        {"type": "document", "source": pdf},
-        {"type": "document", "source": {"type": "text", "data": "plain"}},
+ADDRESS = "https://acme.test/a"
+PDF = {"type": "base64", "media_type": "application/pdf", "data": "QQ=="}
+INLINE = "data:application/pdf;base64,QQ=="
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "told"),
+    [
+        ("image", PICTURE["source"],
+         {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}),
+        ("image", {"type": "url", "url": ADDRESS},
+         {"type": "image_url", "image_url": {"url": ADDRESS}}),
+        ("image", {"type": "file", "file_id": "f_1"},
+         {"type": "file", "file": {"file_id": "f_1"}}),
+        ("document", PDF,
+         {"type": "file", "file": {"filename": "document.pdf", "file_data": INLINE}}),
+        ("document", {"type": "file", "file_id": "f_1"},
+         {"type": "file", "file": {"file_id": "f_1"}}),
+        ("document", {"type": "text", "data": "plain"}, {"type": "text", "text": "plain"}),
+        ("document", {"type": "content", "content": [{"type": "text", "text": "inner"}]},
+         {"type": "text", "text": "inner"}),
+        ("document", {"type": "content", "content": "inner"}, {"type": "text", "text": "inner"}),
+        ("document", {"type": "url", "url": ADDRESS},
+         {"type": "text", "text": f"[a document is at {ADDRESS}]"}),
+    ],
+    ids=["picture inline", "picture by address", "picture by file", "document inline",
+         "document by file", "document of text", "document of blocks", "document of a string",
+         "document by address"],
+)  # fmt: skip
+def test_pictures_and_documents_are_parts(kind: str, source: Any, told: Any) -> None:
+    content = [{"type": "text", "text": "see"}, {"type": kind, "source": source}]
+
+    [message] = body({"role": "user", "content": content})["messages"]
+
+    assert message["content"] == [{"type": "text", "text": "see"}, told]
+
+
+def test_a_document_keeps_its_title() -> None:
+    address = {"type": "url", "url": ADDRESS}
+    content = [{"type": "document", "source": PDF, "title": "plan"},
+               {"type": "document", "source": address, "title": "map"}]  # fmt: skip
+
+    [message] = body({"role": "user", "content": content})["messages"]
+
+    assert message["content"][0]["file"]["filename"] == "plan"
+    assert message["content"][1]["text"] == f"[the document 'map' is at {ADDRESS}]"
+
+
+def test_an_address_of_a_document_is_told_to_who_fetches_it() -> None:
+    content = [{"type": "document", "source": {"type": "url", "url": ADDRESS}}]
+
+    [message] = body({"role": "user", "content": content}, dialect=DIALECTS["openrouter"])[
+        "messages"
     ]
 
-    [told] = body({"role": "user", "content": content})["messages"]
+    assert message["content"] == [
+        {"type": "file", "file": {"filename": "document", "file_data": ADDRESS}}
+    ]
 
-    assert [part["type"] for part in told["content"]] == [
-        "text", "image_url", "file", "text",
-    ]  # fmt: skip
+
+def test_what_a_search_found_is_told_in_words() -> None:
+    found = {"type": "search_result", "title": "Maps", "source": ADDRESS,
+             "content": [{"type": "text", "text": "here"}]}  # fmt: skip
+
+    told = body("hi", CALLS, results([found], "two"), {"role": "user", "content": [found]})
+
+    assert told["messages"][2]["content"] == f"Maps – {ADDRESS}\nhere"
+    assert told["messages"][-1]["content"] == f"Maps – {ADDRESS}\nhere"
+
+
+@pytest.mark.parametrize("broken", [{"type": "text"}, {"type": "image"}, {"type": "document"}, {}])
+def test_a_result_that_is_made_wrongly_breaks_nothing(broken: dict[str, Any]) -> None:
+    told = body("hi", CALLS, results([broken, {"type": "text", "text": "one"}], "two"))
+
+    assert told["messages"][2]["content"].startswith("one")
 
 
 @pytest.mark.parametrize(

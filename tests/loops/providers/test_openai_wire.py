@@ -1,6 +1,5 @@
 """Chat Completions, read: what servers out there send, in any pieces."""
 
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -8,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loops.errors import Overloaded, ProviderError, RateLimited, Refused, Unavailable
+from loops.errors import ProviderError
 from loops.fold import fold
 from loops.messages import Usage
 from loops.providers.openai_wire import OpenAIReader
-from loops.reply import ModelEvent, StreamEnd, StreamStart, ToolEnd, ToolStart
+from loops.reply import ModelEvent, StreamEnd, StreamStart, TextDelta, ToolEnd, ToolStart
 from tests.loops.providers import openai_wires as wires
 from tests.loops.providers.anthropic_wires import cut
 from tests.loops.providers.anything import JSON
@@ -37,11 +36,6 @@ def read(*chunks: bytes) -> tuple[list[ModelEvent], OpenAIReader]:
     reader = OpenAIReader("openai/x")
     events = [event for chunk in chunks for event in reader.feed(chunk)]
     return events + reader.close(), reader
-
-
-def called(*parts: bytes, reason: str | None = "tool_calls") -> list[tuple[str, str, str]]:
-    events, _ = read(wires.reply(*parts, reason=reason))
-    return [(each.id, each.name, each.arguments) for each in events if isinstance(each, ToolEnd)]
 
 
 def end(*chunks: bytes) -> StreamEnd:
@@ -75,241 +69,36 @@ def test_a_reply_is_its_blocks_in_order() -> None:
     )
 
 
-TWO = [("a", "f", '{"x":1}'), ("b", "g", '{"y":2}')]
-
-
 @pytest.mark.parametrize(
-    "deltas",
+    ("pieces", "told"),
     [
-        [call(0, "a", "f", '{"x":1}'), call(1, "b", "g", '{"y":2}')],
-        [call(0, "a", "f", '{"x":1}'), call(0, "b", "g", '{"y":2}')],
-        [call(None, "a", "f", '{"x":1}'), call(None, "b", "g", '{"y":2}')],
-        [call("0", "a", "f", '{"x":1}'), call("1", "b", "g", '{"y":2}')],
-        [call(0, "a", "f", '{"x":1}'), call(2, "b", "g", '{"y":2}')],
-        [call(1, "a", "f", '{"x":1}'), call(0, "b", "g", '{"y":2}')],
-        [call(0, "a", "f", '{"x'), call(0, "a", None, '":1}'), call(1, "b", "g", '{"y":2}')],
-        [call(0, "a", "f", '{"x'), call(0, "", None, '":1}'), call(1, "b", "g", '{"y":2}')],
-        [call(0, "a", "f"), call(0, None, "f", '{"x":1}'), call(1, "b", "g", '{"y":2}')],
-        [call(0, "a", "f", '{"x'), call(1, "b", "g", '{"y'), call(0, None, None, '":1}'),
-         call(1, None, None, '":2}')],
-        [call(0, None, "f", '{"x":1}'), call(0, "a"), call(1, "b", "g", '{"y":2}')],
-        [call(None, "a", "f", '{"x'), call(None, None, None, '":1}'), call(None, "b", "g", '{"y'),
-         call(None, None, None, '":2}')],
-        [call(0, "a", "f", {"x": 1}), call(1, "b", "g", {"y": 2})],
-        [call(0, "a", "f", '"{\\"x\\":1}"'), call(1, "b", "g", '{"y":2}')],
+        (["\\ud83d", "\\ude00"], ["😀"]),
+        (["a\\ud83d", "\\ude00b"], ["a", "😀b"]),
+        (["\\ud83d\\ude00\\ud83d", "\\ude00"], ["😀", "😀"]),
+        (["a\\ud83d", "b"], ["a", "\ufffdb"]),
+        (["a\\ud83d"], ["a", "\ufffd"]),
+        (["\\ude00"], ["\ufffd"]),
     ],
-    ids=["right", "all zero", "no index", "index as text", "a gap", "descending",
-         "id in each delta", "id empty later", "name in each delta", "by turns", "id comes late",
-         "no index, growing", "an object", "encoded twice"],
-)  # fmt: skip
-def test_two_calls_are_two_whatever_marks_them(deltas: list[Any]) -> None:
-    assert called(wires.calls(*deltas)) == TWO
-
-
-def test_calls_without_ids_are_told_apart() -> None:
-    one, two = call(None, None, "f", '{"x":1}'), call(None, None, "g", '{"y":2}')
-
-    assert called(wires.calls(one, two)) == [("", "f", '{"x":1}'), ("", "g", '{"y":2}')]
-
-
-F, G = ("f", '{"a":1}'), ("g", '{"b":2}')
-
-
-@pytest.mark.parametrize(
-    ("deltas", "told"),
-    [
-        ([call(0, "x", *F), call(1, "x", *G)], [("x", *F), ("x", *G)]),
-        ([call(0, "", *F), call(0, "", *G)], [("", *F), ("", *G)]),
-        ([call(0, None, *F), call(0, "b", *G)], [("", *F), ("b", *G)]),
-        ([call(0, None, *F), call(1, None, *G), call(0, "a"), call(1, "b")],
-         [("a", *F), ("b", *G)]),
-        ([call(None, None, *F), call(None, None, "f", "")], [("", *F)]),
-        ([call(0, "x", None, F[1]), call(0, None, "f")], [("x", *F)]),
-        ([call("9" * 5000, "x", *F)], [("x", *F)]),
-    ],
-    ids=["one id for two", "empty ids", "a new id after none", "late ids by turns",
-         "a name again at the end", "a late name", "an endless index"],
-)  # fmt: skip
-def test_calls_that_are_marked_badly_are_told_apart(deltas: list[Any], told: list[Any]) -> None:
-    assert called(wires.calls(*deltas)) == told
-
-
-@pytest.mark.parametrize("reason", ["error", "abort"])
-def test_a_reason_that_is_a_failure_is_one(reason: str) -> None:
-    with pytest.raises(Unavailable):
-        read(wires.reply(wires.calls(call(0, "a", "f", "{}")), reason=reason))
-
-
-def test_a_call_that_was_cut_before_its_arguments_is_not_one_without_any() -> None:
-    assert called(wires.calls(call(0, "a", "f")), reason="length") == [("a", "f", "{")]
-
-
-def test_what_came_before_a_failure_is_told_first() -> None:
-    reader, seen = OpenAIReader("openai/x"), list[ModelEvent]()
-
-    with pytest.raises(Unavailable):
-        seen.extend(reader.feed(wires.said("a") + wires.data({"error": "broke"})))
-
-    assert fold(seen).text == "a"
-
-
-def test_an_empty_refusal_is_none() -> None:
-    assert fold(read(wires.reply(wires.chunk({"content": "a", "refusal": ""})))[0]).text == "a"
-
-
-def test_halves_of_a_character_are_put_together() -> None:
-    halves = [
-        b'{"choices":[{"delta":{"content":"\\ud83d"}}]}',
-        b'{"choices":[{"delta":{"content":"\\ude00"}}]}',
-    ]
-
-    assert fold(read(wires.reply(*map(wires.data, halves)))[0]).text == "😀"
-
-
-def test_arguments_that_nobody_could_read_are_no_call_without_any() -> None:
-    deep: Any = {}
-    for _ in range(300):
-        deep = {"a": deep}
-    told = json.dumps({"choices": [{"delta": {"tool_calls": [call(0, "a", "f", deep)]}}]})
-
-    assert called(wires.data(told.encode())) == [("a", "f", "{")]
-
-
-def test_a_name_may_come_in_pieces() -> None:
-    assert called(
-        wires.calls(call(0, "a", "lo"), call(0, None, "ok"), call(0, None, None, "{}"))
-    ) == [("a", "look", "{}")]
-
-
-@pytest.mark.parametrize("arguments", [None, "", "null"])
-def test_no_arguments_are_an_empty_object(arguments: Any) -> None:
-    assert called(wires.calls(call(0, "a", "f", arguments))) == [("a", "f", "{}")]
-
-
-def test_arguments_that_are_no_json_stay_as_they_came() -> None:
-    assert called(wires.calls(call(0, "a", "f", "{x:1}"))) == [("a", "f", "{x:1}")]
-
-
-def test_a_call_of_the_first_protocol_is_a_call() -> None:
-    deltas = [{"name": "f", "arguments": '{"x"'}, {"arguments": ":1}"}]
-    parts = [wires.chunk({"function_call": delta}) for delta in deltas]
-
-    assert called(*parts, reason="function_call") == [("", "f", '{"x":1}')]
-
-
-@pytest.mark.parametrize(
-    ("reason", "with_call", "told"),
-    [
-        ("stop", False, "end_turn"),
-        ("stop", True, "tool_use"),
-        ("tool_calls", True, "tool_use"),
-        ("tool_calls", False, "end_turn"),
-        ("length", True, "max_tokens"),
-        ("length", False, "max_tokens"),
-        (None, False, "end_turn"),
-        (None, True, "tool_use"),
-        ("of_next_year", False, "of_next_year"),
-    ],
+    ids=["two halves", "within text", "after a whole one", "never met", "at the end", "the second"],
 )
-def test_why_a_reply_ended(reason: str | None, with_call: bool, told: str) -> None:
-    parts = [wires.calls(call(0, "a", "f", '{"x'))] if with_call else [wires.said("a")]
+def test_halves_of_a_character_are_put_together(pieces: list[str], told: list[str]) -> None:
+    chunks = [b'{"choices":[{"delta":{"content":"%b"}}]}' % each.encode() for each in pieces]
 
-    assert end(wires.reply(*parts, reason=reason)).stop_reason == told
+    events, _ = read(wires.reply(*map(wires.data, chunks)))
 
-
-@pytest.mark.parametrize(
-    "last",
-    [b"", wires.usage(), wires.usage() + wires.DONE, wires.DONE + wires.said("more"),
-     b"data: [DONE]"],
-    ids=["nothing", "only usage", "all", "more after the end", "half of the end"],
-)  # fmt: skip
-def test_a_reply_with_a_reason_is_whole_whatever_comes_then(last: bytes) -> None:
-    events, reader = read(wires.said("a"), wires.chunk(reason="stop"), last)
-
-    assert reader.is_over
-    assert fold(events).text == "a"
-    assert isinstance(events[-1], StreamEnd)
+    assert [each.text for each in events if isinstance(each, TextDelta)] == told
+    assert fold(events).text == "".join(told)
 
 
-def test_a_reply_may_end_without_a_reason_by_its_end() -> None:
-    assert end(wires.said("a"), wires.DONE).stop_reason == "end_turn"
+def test_halves_of_different_blocks_stay_apart() -> None:
+    first = wires.chunk({"reasoning": "x"}).replace(b'"x"', b'"\\ud83d"')
+    second = wires.chunk({"content": "x"}).replace(b'"x"', b'"\\ude00"')
 
+    message = fold(read(wires.reply(first, second))[0])
 
-def test_odd_chunks_do_no_harm() -> None:
-    odd = [
-        wires.data({"choices": []}),
-        wires.data({"choices": None}),
-        wires.data({"choices": [{"index": 0, "delta": None}]}),
-        wires.chunk({"role": "assistant", "content": None}),
-        wires.chunk({"role": "assistant", "unknown": {"a": 1}}),
-        wires.data({"choices": [{"index": 1, "delta": {"content": "another"}}]}),
-        wires.data({"anything": 1}),
-        wires.chunk({"tool_calls": None}),
-    ]
-
-    assert fold(read(wires.reply(*odd, wires.said("a")))[0]).text == "a"
-
-
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
-def test_what_a_model_thinks_is_kept_apart(name: str) -> None:
-    message = fold(read(wires.reply(wires.chunk({name: "hm"}), wires.said("a")))[0])
-
-    assert message.text == "a"
-    assert message.content[0].raw()["thinking"] == "hm"
-
-
-def test_content_may_be_a_list_of_parts() -> None:
-    parts = [
-        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-        {"type": "text", "text": "a"},
-    ]
-
-    message = fold(read(wires.reply(wires.chunk({"content": parts})))[0])
-
-    assert [block.type for block in message.content] == ["thinking", "text"]
-
-
-@pytest.mark.parametrize(
-    ("told", "error"),
-    [
-        ({"error": {"message": "slow", "code": 429}}, RateLimited),
-        ({"error": {"message": "slow", "code": "429"}}, RateLimited),
-        ({"error": {"message": "busy", "type": "overloaded_error"}}, Overloaded),
-        ({"error": "something broke"}, Unavailable),
-        ({"object": "error", "message": "broke", "code": 500}, Unavailable),
-        ("something broke", Unavailable),
-        (b'{"choices":[{"del', Unavailable),
-        (b"<html>", Unavailable),
-    ],
-)
-def test_an_error_in_the_stream_is_an_error(told: Any, error: type[ProviderError]) -> None:
-    with pytest.raises(error):
-        read(wires.said("a"), wires.data(told))
-
-
-@pytest.mark.parametrize("reason", ["content_filter", "stop"])
-def test_a_refusal_is_an_error_of_its_own(reason: str) -> None:
-    parts = wires.said("a") if reason == "content_filter" else wires.chunk({"refusal": "I won't"})
-
-    with pytest.raises(Refused):
-        read(wires.reply(parts, reason=reason))
-
-
-def test_an_end_without_a_beginning_is_a_fault() -> None:
-    with pytest.raises(Unavailable):
-        read(wires.DONE)
-
-
-def test_what_was_read_from_a_cache_is_counted_for_itself() -> None:
-    told = wires.usage(100, 7, prompt_tokens_details={"cached_tokens": 60})
-
-    assert end(wires.said("a"), wires.chunk(reason="stop"), told).usage == Usage(
-        input_tokens=40, output_tokens=7, cache_read_tokens=60
-    )
-
-
-def test_usage_that_is_not_told_is_unknown_and_not_nothing() -> None:
-    assert end(wires.said("a"), wires.chunk(reason="stop")).usage is None
+    assert [block.raw().get("thinking", message.text) for block in message.content] == [
+        "\ufffd"
+    ] * 2
 
 
 FUNCTIONS = st.fixed_dictionaries({}, optional={"name": JSON, "arguments": JSON})
