@@ -14,7 +14,7 @@ from loops.reply import ModelEvent, StreamStart
 from .anthropic_blocks import DELTAS, OpenBlock, begun, ended, merge, whole
 from .reader import ReplyReader
 from .sse import Frame
-from .told import fields, word
+from .told import Json, fields, word
 
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -26,6 +26,10 @@ _USAGE = {
 
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Reasons for which a reply may end in the middle of what it had to say."""
+
+
+_TEXTS = {"text_delta": "text", "input_json_delta": "partial_json", "thinking_delta": "thinking"}
+"""Where a delta of text has it."""
 
 
 class AnthropicReader(ReplyReader):
@@ -109,18 +113,16 @@ class AnthropicReader(ReplyReader):
                 self._grow(block, text, events)
 
     def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        index = told.get("index")
+        index: Json = told.get("index")
+        delta: Json = told.get("delta")
         block = self._open.get(index) if isinstance(index, int) else None
-        delta = fields(told.get("delta"))
-        if block is None or not delta:
+        if block is None or not isinstance(delta, dict) or not delta:
             raise self._confused("sent a delta for a block that it has not begun")
+        place = _TEXTS.get(word(delta.get("type")))
+        if place is not None and isinstance(text := delta.get(place), str):
+            self._grow(block, text, events)
+            return
         match delta:
-            case {"type": "text_delta", "text": str(text)}:
-                self._grow(block, text, events)
-            case {"type": "input_json_delta", "partial_json": str(text)}:
-                self._grow(block, text, events)
-            case {"type": "thinking_delta", "thinking": str(text)}:
-                self._grow(block, text, events)
             case {"type": "signature_delta", "signature": str(signature)}:
                 block.raw["signature"] = signature
             case {"type": "citations_delta", "citation": citation}:

@@ -68,10 +68,11 @@ class OpenAIModel:
         has_said = False
         while True:
             try:
-                async with closing(events := self._reply(asked)):
-                    async for event in events:
-                        has_said = True
-                        yield event  # noqa: ASYNC119 - `closing` only closes
+                async with closing(batches := self._reply(asked)):
+                    async for events in batches:
+                        for event in events:
+                            has_said = True
+                            yield event  # noqa: ASYNC119 - `closing` only closes
             except InvalidRequest as error:
                 is_known = self._url in self._silent
                 if has_said or is_known or "stream_options" not in str(error):
@@ -80,7 +81,7 @@ class OpenAIModel:
             else:
                 return
 
-    def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def _reply(self, request: ModelRequest) -> AsyncIterator[list[ModelEvent]]:
         body = to_wire(request, self._dialect, tells_usage=self._url not in self._silent)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         asked = Exchange(self._url, headers, body_of(body), secret=self._key)
