@@ -125,14 +125,16 @@ async def _chunks(response: httpx.Response, reader: ReplyReader) -> AsyncIterato
         yield chunk
         if reader.is_whole:
             break
-    rest: bytes | None = b""
-    while rest is not None:
+    while (rest := await _soon(chunks)) is not None:
         yield rest
-        try:
-            async with asyncio.timeout(PATIENCE.total_seconds()):
-                rest = await anext(chunks, None)
-        except (TimeoutError, httpx.RequestError):
-            return
+
+
+async def _soon(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """Return what comes next; None where nothing does in time, or the connection breaks."""
+    with suppress(TimeoutError, httpx.RequestError):
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            return await anext(chunks, None)
+    return None
 
 
 async def _read_out(chunks: AsyncIterator[bytes]) -> None:

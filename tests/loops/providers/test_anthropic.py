@@ -1,5 +1,6 @@
 """Anthropic's models over real HTTP."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -154,6 +155,21 @@ async def test_an_error_after_the_status_is_an_error(before: bytes) -> None:
 
     assert isinstance(error, Overloaded)
     assert error.retryable
+
+
+async def test_what_came_before_a_failure_is_given_before_it() -> None:
+    seen: list[ModelEvent] = []
+    together = wires.started() + wires.said(0, "a") + wires.failed("overloaded_error")
+
+    async def read(events: AsyncIterator[ModelEvent]) -> None:
+        async for event in events:
+            seen.append(event)
+
+    async with serving(Answer([together])) as service:
+        with pytest.raises(Overloaded):
+            await read(ask(model(service), request()))
+
+    assert fold(seen).text == "a"
 
 
 @pytest.mark.parametrize(
