@@ -1,7 +1,13 @@
 """Reading a provider's stream, beside the official SDKs: `python -m bench.providers`.
 
 The same bytes over real HTTP: a reply of 5,000 deltas in each protocol, from a server that writes
-as fast as it is read. What is counted is the reading: ours with the events that loops get.
+as fast as it is read. What is counted is the reading, from bytes to typed events, in these ways:
+
+* `events`: one after the other, by `ask` and by the SDK's `create(stream=True)`; the SDK reads
+  with its asynchronous client and with its blocking one, and the faster of both counts.
+* `message`: with the message that grows, by `stream` and by the SDK's own `stream`.
+* `alone`: as `events`, but each event is a piece of the HTTP body for itself, so that most of the
+  time is that of the HTTP library.
 """
 
 from __future__ import annotations
@@ -10,8 +16,8 @@ import asyncio
 import json
 import statistics
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from loops.closing import closing
@@ -20,62 +26,66 @@ from loops.model import ModelPort, ModelRequest, ask
 from loops.providers.anthropic import AnthropicModel
 from loops.providers.openai import OpenAIModel
 from loops.reply import TextDelta
+from loops.stream import stream
 
+from .drivers.sdk_peer import Reads, timed
 from .environments import environment
 from .measuring import ROOT, arguments, keep, machine, medians, show
 from .probe import open_server
 from .processes import Processes
 
 SDKS = {"anthropic": "anthropic==2.14.0", "openai": "openai==3.57.0"}
+WAYS = ("events", "message", "alone")
 TIMES = 5
 REQUEST = ModelRequest(model="m", messages=tuple(Messages.of("hi")))
 
 
-async def _read(port: ModelPort) -> int:
-    deltas = 0
-    events = ask(port, REQUEST)
-    async with closing(events):
-        async for event in events:
-            deltas += isinstance(event, TextDelta)
+async def _events(port: ModelPort) -> int:
+    async with closing(events := ask(port, REQUEST)):
+        return sum([isinstance(event, TextDelta) async for event in events])
+
+
+async def _message(port: ModelPort) -> int:
+    async with stream(port, ["hi"]) as reply:
+        deltas = sum([isinstance(event, TextDelta) async for event in reply])
+        assert reply.message.text
     return deltas
 
 
-def _port(kind: str, url: str) -> ModelPort:
-    if kind == "anthropic":
-        return AnthropicModel("m", base_url=url, api_key="none")
-    return OpenAIModel("m", base_url=f"{url}/v1", api_key="none")
+def _reads(kind: str, url: str) -> Reads:
+    def port(url: str) -> ModelPort:
+        if kind == "anthropic":
+            return AnthropicModel("m", base_url=url, api_key="none")
+        return OpenAIModel("m", base_url=f"{url}/v1", api_key="none")
+
+    return {
+        "events": partial(_events, port(url)),
+        "message": partial(_message, port(url)),
+        "alone": partial(_events, port(f"{url}/alone")),
+    }
 
 
-def ours(kind: str, url: str, times: int) -> list[dict[str, float]]:
+def ours(kind: str, url: str, times: int) -> dict[str, Any]:
     """Read replies by our own reader."""
-
-    async def read() -> list[dict[str, float]]:
-        port, found = _port(kind, url), list[dict[str, float]]()
-        await _read(port)
-        for _ in range(times):
-            began, cpu = time.perf_counter(), time.process_time()
-            deltas = await _read(port)
-            spent = time.process_time() - cpu
-            found.append({"deltas": deltas, "seconds": time.perf_counter() - began, "cpu": spent})
-        return found
-
-    return asyncio.run(read())
+    return _paces(asyncio.run(timed(_reads(kind, url), times)))
 
 
-def theirs(processes: Processes, kind: str, url: str, times: int) -> list[dict[str, float]]:
+def theirs(processes: Processes, kind: str, url: str, times: int) -> dict[str, Any]:
     """Read replies by the official SDK, in an environment of its own."""
     python = environment(f"sdk-{kind}", (SDKS[kind],)) / "python"
     script = str(ROOT / "bench" / "drivers" / "sdk_peer.py")
     running = processes.start(f"{kind} sdk", [str(python), script, kind, url, str(times)], {})
-    found: list[dict[str, float]] = json.loads(running.wait_for("[", within=120))
-    return found
+    return _paces(json.loads(running.wait_for("{", within=120)))
 
 
-def pace(found: Sequence[dict[str, float]]) -> dict[str, float]:
+def _paces(found: Mapping[str, Sequence[dict[str, float]]]) -> dict[str, Any]:
     """Return how many deltas were read a second, by the clock and by the processor's time."""
     return {
-        "deltas_per_second": round(statistics.median(e["deltas"] / e["seconds"] for e in found)),
-        "cpu_us": round(statistics.median(e["cpu"] / e["deltas"] for e in found) * 1e6, 2),
+        way: {
+            "deltas_per_second": round(statistics.median(e["deltas"] / e["seconds"] for e in each)),
+            "cpu_us": round(statistics.median(e["cpu"] / e["deltas"] for e in each) * 1e6, 2),
+        }
+        for way, each in found.items()
     }
 
 
@@ -86,10 +96,15 @@ def one_round(processes: Processes, times: int) -> dict[str, Any]:
     url = f"http://127.0.0.1:{port}"
     found: dict[str, Any] = {}
     for kind, package in SDKS.items():
-        mine, sdk = pace(ours(kind, url, times)), pace(theirs(processes, kind, url, times))
-        ratio = round(mine["deltas_per_second"] / sdk["deltas_per_second"], 2)
-        found[kind] = {"ours": mine, "sdk": {"package": package, **sdk}, "to_sdk": ratio}
+        mine, sdk = ours(kind, url, times), theirs(processes, kind, url, times)
+        ratios = {way: _ratio(mine[way], sdk[way]) for way in WAYS}
+        ratios["events"] = min(ratios["events"], _ratio(mine["events"], sdk["blocking"]))
+        found[kind] = {"ours": mine, "sdk": {"package": package, **sdk}, "to_sdk": ratios}
     return found
+
+
+def _ratio(mine: dict[str, float], sdk: dict[str, float]) -> float:
+    return round(mine["deltas_per_second"] / sdk["deltas_per_second"], 2)
 
 
 def main() -> None:
@@ -102,11 +117,12 @@ def main() -> None:
                 rounds.append(one_round(processes, 1 if given.quick else TIMES))
     figures = {**machine(), "rounds": given.rounds} | medians(rounds)
     rows = [
-        [kind, *figures[kind]["ours"].values(), *figures[kind]["sdk"].values(),
-         figures[kind]["to_sdk"]]
+        [f"{kind}: {way}", *figures[kind]["ours"].get(way, {"": "", "-": ""}).values(),
+         *figures[kind]["sdk"][way].values(), figures[kind]["to_sdk"].get(way)]
         for kind in SDKS
+        for way in (*WAYS, "blocking")
     ]  # fmt: skip
-    head = ["", "ours: deltas/s", "µs each", "SDK", "its deltas/s", "µs each", "ours ÷ its"]
+    head = ["", "ours: deltas/s", "µs each", "its deltas/s", "µs each", "ours ÷ its"]
     show("a reply of 5,000 deltas", [head, *rows])
     keep("providers", figures, quick=given.quick)
 

@@ -27,6 +27,7 @@ from .reply import (
     BuiltinToolEnd,
     BuiltinToolResult,
     BuiltinToolStart,
+    Delta,
     Event,
     File,
     ReasoningDelta,
@@ -102,7 +103,7 @@ class Fold:
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = _Part()
-        if isinstance(event, (TextDelta, ReasoningDelta, ToolDelta, BuiltinToolDelta)):
+        if isinstance(event, Delta):
             part.pieces.append(event.text)
         elif isinstance(event, _CLOSING):
             part.end = event

@@ -30,8 +30,12 @@ class Raised:
         return describe(self.error)
 
 
-async def outcome_of(work: Callable[[], Awaitable[T]]) -> T | Raised:
+async def outcome_of(
+    work: Callable[[], Awaitable[T]], *, task: asyncio.Task[object] | None = None
+) -> T | Raised:
     """Return what the work gives or raises, whatever that is.
+
+    Who has the current task at hand gives it: looking it up takes longer than short work.
 
     A `CancelledError` that the work raises by itself, though nobody cancelled the task, is an error
     like any other; so are `SystemExit` and `KeyboardInterrupt`, which would stop the event loop.
@@ -40,13 +44,14 @@ async def outcome_of(work: Callable[[], Awaitable[T]]) -> T | Raised:
         CancelledError: When the task was cancelled from outside.
         RunLeft: When the work was refused by a port.
     """
-    before = _cancellations()
+    task = task or asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
         return await work()
     except RunLeft:
         raise
     except asyncio.CancelledError as error:
-        if _cancellations() > before:
+        if task is not None and task.cancelling() > before:
             raise
         return Raised(error)
     except BaseException as error:  # noqa: BLE001 - this file is the place for it
@@ -57,6 +62,7 @@ class Seat:
     """A place where one task waits, from which another task may send it away."""
 
     def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[object] | None = None
         self._left: asyncio.Future[None] | None = None
 
@@ -66,9 +72,10 @@ class Seat:
         Raises:
             StopAsyncIteration: When the task was sent away.
         """
-        task = self._task = asyncio.current_task()
+        self._loop = self._loop or asyncio.get_running_loop()
+        task = self._task = asyncio.current_task(self._loop)
         try:
-            return await outcome_of(work)
+            return await outcome_of(work, task=task)
         except asyncio.CancelledError:
             if self._left is None or task is None or task.uncancel() > 0:
                 raise
@@ -134,8 +141,3 @@ def unwrapped(error: BaseException) -> BaseException:
 
 
 _STOPS = (StopIteration, StopAsyncIteration)
-
-
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()

@@ -27,6 +27,36 @@ class Event:
         return None if self.snapshot is None else self.snapshot()
 
 
+@dataclass(frozen=True, slots=True, init=False)
+class Delta(Event):
+    """More text of a block: nearly all events of a run are one, so making it is kept short."""
+
+    block: int
+    text: str
+
+    def __init__(
+        self,
+        block: int,
+        text: str,
+        *,
+        turn: int | None = None,
+        replayed: bool = False,
+        snapshot: Callable[[], Message] | None = None,
+    ) -> None:
+        # A frozen class' own way to set a field takes twice as long.
+        _set_block(self, block)
+        _set_text(self, text)
+        _set_turn(self, turn)
+        _set_replayed(self, replayed)
+        _set_snapshot(self, snapshot)
+
+
+_set_turn, _set_replayed, _set_snapshot = (
+    Event.__dict__[name].__set__ for name in ("turn", "replayed", "snapshot")
+)
+_set_block, _set_text = (Delta.__dict__[name].__set__ for name in ("block", "text"))
+
+
 @dataclass(frozen=True, slots=True)
 class StreamStart(Event):
     """A reply of the model begins."""
@@ -53,13 +83,11 @@ class TextStart(Event):
     block: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta(Event):
+@dataclass(frozen=True, slots=True, init=False)
+class TextDelta(Delta):
     """More text of a block."""
 
     type = "text.delta"
-    block: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +111,11 @@ class ReasoningStart(Event):
     redacted: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta(Event):
+@dataclass(frozen=True, slots=True, init=False)
+class ReasoningDelta(Delta):
     """More of what the model thinks."""
 
     type = "reasoning.delta"
-    block: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +142,11 @@ class ToolStart(Event):
     """Our own key of the call; the runtime fills it in."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDelta(Event):
+@dataclass(frozen=True, slots=True, init=False)
+class ToolDelta(Delta):
     """More of the call's arguments, as a piece of JSON text."""
 
     type = "call.delta"
-    block: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +188,11 @@ class BuiltinToolStart(Event):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinToolDelta(Event):
+@dataclass(frozen=True, slots=True, init=False)
+class BuiltinToolDelta(Delta):
     """More of such a call's arguments."""
 
     type = "builtin.delta"
-    block: int
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

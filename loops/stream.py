@@ -43,7 +43,8 @@ class Stream(OpenEvents[ModelEvent]):
         """Return the next event, which carries the message up to it."""
         if self._is_over:
             raise StopAsyncIteration
-        event = await self._seat.wait(self._next)
+        events = self._events
+        event = await self._seat.wait(self._first if events is None else events.__anext__)
         if isinstance(event, Raised):
             # The reply is at its end or has failed: there is no turn to leave any more.
             self._is_over = True
@@ -53,11 +54,7 @@ class Stream(OpenEvents[ModelEvent]):
             self._calls.append(event.tool_call)
         return bind(event, self._fold.snapshot())
 
-    async def _next(self) -> ModelEvent:
-        events = await self._open() if self._events is None else self._events
-        return await anext(events)
-
-    async def _open(self) -> AsyncIterator[ModelEvent]:
+    async def _first(self) -> ModelEvent:
         context = self._context
         context.turns += 1
         request = context.request()
@@ -65,7 +62,7 @@ class Stream(OpenEvents[ModelEvent]):
             request = replace(request, params=dict(self._params))
         self._turn = await context.current_runtime().open_turn(request, context.port())
         self._events = self._turn.events()
-        return self._events
+        return await anext(self._events)
 
     async def aclose(self) -> None:
         """Leave the reply; no-op after its end."""

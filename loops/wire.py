@@ -10,18 +10,17 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from .errors import BadYield
 from .events import (
     AgentEvent,
-    BuiltinToolDelta,
     Custom,
     Event,
     HookEvent,
     Ping,
     ReasoningDelta,
     TextDelta,
-    ToolDelta,
     Unknown,
 )
 from .jsonable import clean_text, jsonable, strictly_jsonable
 from .messages import Usage
+from .reply import Delta
 
 _IN_MEMORY = {each.name for each in fields(Event)}
 
@@ -53,7 +52,7 @@ def wire_type(event: Event) -> str:
 
 def encode(event: Event) -> tuple[str, dict[str, Any]]:
     """Return the event's type and data; the turn is not part of the data."""
-    if isinstance(event, (TextDelta, ReasoningDelta, ToolDelta, BuiltinToolDelta)):
+    if isinstance(event, Delta):
         return event.type, {"block": event.block, "text": clean_text(event.text)}
     if isinstance(event, Unknown):
         return event.name, dict(event.data)

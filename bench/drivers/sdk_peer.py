@@ -1,57 +1,98 @@
-"""The official SDKs as clients: read one reply, and tell how long that took."""
+"""The official SDKs as clients: read a reply in each way that they offer, and tell how long.
+
+Nothing of ours is imported here, and the clients are kept over all replies, as their users do.
+"""
 
 import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-MESSAGES: Any = [{"role": "user", "content": "hi"}]
+ASKED: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+
+Reads = dict[str, Callable[[], Awaitable[int]]]
+"""By the way of reading: what reads one reply and gives the number of its deltas."""
 
 
-async def by_anthropic(url: str) -> AsyncIterator[int]:
-    from anthropic import AsyncAnthropic  # noqa: PLC0415  # environments differ
+def anthropic(url: str) -> Reads:
+    from anthropic import Anthropic, AsyncAnthropic  # noqa: PLC0415  # environments differ
 
     client = AsyncAnthropic(api_key="none", base_url=url)
-    while True:
-        stream = await client.messages.create(
-            model="m", max_tokens=10, messages=MESSAGES, stream=True
-        )
-        deltas = 0
-        async for event in stream:
-            deltas += event.type == "content_block_delta"
-        yield deltas
+    alone = AsyncAnthropic(api_key="none", base_url=f"{url}/alone")
+    blocking = Anthropic(api_key="none", base_url=url)
+    asked = {**ASKED, "max_tokens": 10}
+
+    async def events(client: AsyncAnthropic = client) -> int:
+        stream = await client.messages.create(**asked, stream=True)
+        return sum([event.type == "content_block_delta" async for event in stream])
+
+    async def in_a_thread() -> int:
+        stream = blocking.messages.create(**asked, stream=True)
+        return sum(event.type == "content_block_delta" for event in stream)
+
+    async def message() -> int:
+        async with client.messages.stream(**asked) as stream:
+            deltas = sum([event.type == "content_block_delta" async for event in stream])
+            await stream.get_final_message()
+        return deltas
+
+    return {
+        "events": events,
+        "blocking": in_a_thread,
+        "alone": lambda: events(alone),
+        "message": message,
+    }
 
 
-async def by_openai(url: str) -> AsyncIterator[int]:
-    from openai import AsyncOpenAI  # noqa: PLC0415  # environments differ
+def openai(url: str) -> Reads:
+    from openai import AsyncOpenAI, OpenAI  # noqa: PLC0415  # environments differ
 
     client = AsyncOpenAI(api_key="none", base_url=f"{url}/v1")
-    while True:
-        stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
-        deltas = 0
-        async for chunk in stream:
-            deltas += bool(chunk.choices and chunk.choices[0].delta.content)
-        yield deltas
+    alone = AsyncOpenAI(api_key="none", base_url=f"{url}/alone/v1")
+    blocking = OpenAI(api_key="none", base_url=f"{url}/v1")
+
+    def has_text(chunk: Any) -> bool:
+        return bool(chunk.choices and chunk.choices[0].delta.content)
+
+    async def events(client: AsyncOpenAI = client) -> int:
+        stream = await client.chat.completions.create(**ASKED, stream=True)
+        return sum([has_text(chunk) async for chunk in stream])
+
+    async def in_a_thread() -> int:
+        return sum(map(has_text, blocking.chat.completions.create(**ASKED, stream=True)))
+
+    async def message() -> int:
+        async with client.chat.completions.stream(**ASKED) as stream:
+            deltas = sum([event.type == "content.delta" async for event in stream])
+            await stream.get_final_completion()
+        return deltas
+
+    return {
+        "events": events,
+        "blocking": in_a_thread,
+        "alone": lambda: events(alone),
+        "message": message,
+    }
 
 
-async def main(kind: str, url: str, times: int) -> None:
-    replies = by_anthropic(url) if kind == "anthropic" else by_openai(url)
-    await anext(replies)
-    found: list[dict[str, float]] = []
-    for _ in range(times):
-        began, cpu = time.perf_counter(), time.process_time()
-        deltas = await anext(replies)
-        found.append(
-            {
-                "deltas": deltas,
-                "seconds": time.perf_counter() - began,
-                "cpu": time.process_time() - cpu,
-            }
-        )
-    print(json.dumps(found))
+async def timed(reads: Reads, times: int) -> dict[str, list[dict[str, float]]]:
+    """Read some replies in each way, after one that does not count."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for way, read in reads.items():
+        await read()
+        found[way] = []
+        for _ in range(times):
+            began, cpu = time.perf_counter(), time.process_time()
+            deltas = await read()
+            spent = time.process_time() - cpu
+            seconds = time.perf_counter() - began
+            found[way].append({"deltas": deltas, "seconds": seconds, "cpu": spent})
+    return found
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    kind, url, times = sys.argv[1:]
+    reads = {"anthropic": anthropic, "openai": openai}[kind](url)
+    print(json.dumps(asyncio.run(timed(reads, int(times)))))

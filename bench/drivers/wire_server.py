@@ -1,4 +1,7 @@
-"""A provider that streams the same reply to whoever asks, as fast as it is read."""
+"""A provider that streams the same reply to whoever asks, as fast as it is read.
+
+In an address with `/alone/` each event is a piece of the body for itself.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +53,20 @@ def completions() -> bytes:
     return chunk({"role": "assistant"}, None) + words + chunk({}, "stop") + b"data: [DONE]\n\n"
 
 
+def pieces(body: bytes, *, alone: bool) -> list[bytes]:
+    """Return the body as it is written: in large pieces, or event by event."""
+    if alone:
+        return [event + b"\n\n" for event in body.split(b"\n\n") if event]
+    return [body[start : start + PIECE] for start in range(0, len(body), PIECE)]
+
+
+ANSWERS = {
+    (kind, alone): pieces(body, alone=alone)
+    for kind, body in {"messages": messages(), "completions": completions()}.items()
+    for alone in (True, False)
+}
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer each request of a connection with the reply of its path."""
     while not reader.at_eof():
@@ -59,11 +76,11 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             break
         length = int(head.partition("content-length: ")[2].partition("\r\n")[0] or 0)
         await reader.readexactly(length)
-        body = messages() if "/messages" in head.partition("\r\n")[0] else completions()
-        kind = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-        writer.write(f"HTTP/1.1 200 OK\r\n{kind}\r\n".encode())
-        for start in range(0, len(body), PIECE):
-            piece = body[start : start + PIECE]
+        path = head.partition("\r\n")[0]
+        kind = "messages" if "/messages" in path else "completions"
+        headers = "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+        writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\n".encode())
+        for piece in ANSWERS[kind, "/alone/" in path]:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             await writer.drain()
         writer.write(b"0\r\n\r\n")

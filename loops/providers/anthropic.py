@@ -77,11 +77,12 @@ class AnthropicModel:
         first, pauses, usage = 0, 0, None
         while True:
             reader = AnthropicReader(self.name, first=first, secret=self._key)
-            events = exchange(self._exchange(asked), self.name, reader, client=self._client)
-            async with closing(events):
-                async for event in events:
-                    if not (pauses and isinstance(event, StreamStart)):
-                        yield event  # noqa: ASYNC119 - `closing` only closes
+            batches = exchange(self._exchange(asked), self.name, reader, client=self._client)
+            async with closing(batches):
+                async for events in batches:
+                    for event in events:
+                        if not (pauses and isinstance(event, StreamStart)):
+                            yield event  # noqa: ASYNC119 - `closing` only closes
             usage = _sum(usage, reader.usage)
             if reader.stop_reason != "pause_turn":
                 break

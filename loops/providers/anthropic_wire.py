@@ -14,7 +14,7 @@ from loops.reply import ModelEvent, StreamStart
 from .anthropic_blocks import OpenBlock, begun, delta_of, ended, fits, merge, whole
 from .reader import ReplyReader
 from .sse import Frame
-from .told import fields, whole_number, word
+from .told import Json, fields, whole_number, word
 
 _USAGE = {
     "input_tokens": "input_tokens",
@@ -29,6 +29,16 @@ _STEPS = frozenset({"message_start", "content_block_start", "content_block_stop"
 
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Reasons for which a reply may end in the middle of what it had to say."""
+
+
+_TEXTS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("partial_json", "tool_use"),
+}
+"""Where a delta of text has it, and how the kinds of blocks end that grow by it."""
+
+_NOWHERE = ("", "")
 
 
 class AnthropicReader(ReplyReader):
@@ -113,20 +123,17 @@ class AnthropicReader(ReplyReader):
             self._grow(block, text, events)
 
     def _grow_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        index = told.get("index")
+        index: Json = told.get("index")
+        delta: Json = told.get("delta")
         block = self._open.get(index) if isinstance(index, int) else None
-        delta = fields(told.get("delta"))
-        if block is None or not delta:
+        if block is None or not isinstance(delta, dict) or not delta:
             raise self._confused("sent a delta for a block that it has not begun")
-        match delta:
-            case {"type": "text_delta", "text": str(text)} if block.kind == "text":
-                self._grow(block, text, events)
-            case {"type": "input_json_delta", "partial_json": str(text)} if block.is_call:
-                self._grow(block, text, events)
-            case {"type": "thinking_delta", "thinking": str(text)} if block.kind == "thinking":
-                self._grow(block, text, events)
-            case _:
-                self._change(block, delta)
+        name, home = _TEXTS.get(word(delta.get("type")), _NOWHERE)
+        text: Json = delta.get(name)
+        if isinstance(text, str) and block.is_known and block.kind.endswith(home):
+            self._grow(block, text, events)
+        else:
+            self._change(block, delta)
 
     def _change(self, block: OpenBlock, delta: dict[str, Any]) -> None:
         if not fits(block, delta):

@@ -22,7 +22,7 @@ import httpx
 import orjson
 
 from loops.closing import closing
-from loops.errors import Incomplete, SetupError, Timeout, Unavailable
+from loops.errors import Incomplete, ProviderError, SetupError, Timeout, Unavailable
 from loops.jsonable import jsonable
 from loops.reply import ModelEvent, StreamEnd
 
@@ -68,8 +68,8 @@ class Exchange:
 
 async def exchange(
     asked: Exchange, model: str, reader: ReplyReader, *, client: httpx.AsyncClient | None = None
-) -> AsyncIterator[ModelEvent]:
-    """Send the request and yield the reply's events up to its end.
+) -> AsyncIterator[list[ModelEvent]]:
+    """Send the request and yield the reply's events up to its end, those that came together as one.
 
     Raises:
         ProviderError: When the service refuses, fails, falls silent or breaks off.
@@ -77,34 +77,34 @@ async def exchange(
     """
     async with _opened(client) as opened, _posted(opened, asked) as response:
         await _refuse(response, model, asked.secret)
-        events = _read(response, reader, _Silence(asked.idle, model))
-        async with closing(events):
-            async for event in events:
-                yield event  # noqa: ASYNC119 - whoever reads a reply closes it
+        batches = _read(response, reader, _Silence(asked.idle, model))
+        async with closing(batches):
+            async for events in batches:
+                yield events  # noqa: ASYNC119 - whoever reads a reply closes it
     if not reader.is_over:
         raise Incomplete(f"the reply of {model!r} broke off before its end; ask again")
 
 
 async def _read(
     response: httpx.Response, reader: ReplyReader, silence: "_Silence"
-) -> AsyncIterator[ModelEvent]:
+) -> AsyncIterator[list[ModelEvent]]:
     chunks = _chunks(response, reader)
     async for chunk in chunks:
-        last: list[ModelEvent] = []
-        for event in reader.feed(chunk):
-            # Whoever hears of the end closes this, and the connection with it.
-            if isinstance(event, StreamEnd):
-                last.append(event)
-            else:
-                yield event
+        events: list[ModelEvent] = []
+        try:
+            events.extend(reader.feed(chunk))
+        except ProviderError:
+            yield events
+            raise
         if reader.is_over:
+            # Whoever hears of the end closes this, and the connection with it.
+            yield [each for each in events if not isinstance(each, StreamEnd)]
             await _read_out(chunks)
-            for event in last:
-                yield event
+            yield [each for each in events if isinstance(each, StreamEnd)]
             return
+        yield events
         silence.note(is_broken=reader.says_more or reader.is_whole)
-    for event in reader.close():
-        yield event
+    yield reader.close()
 
 
 class _Silence:
@@ -132,17 +132,20 @@ class _Silence:
 async def _chunks(response: httpx.Response, reader: ReplyReader) -> AsyncIterator[bytes]:
     """Yield the answer's bytes; a reply that may end here is not waited for, nor for its break."""
     chunks = response.aiter_bytes()
-    while True:
-        try:
-            async with asyncio.timeout(PATIENCE.total_seconds() if reader.is_whole else None):
-                chunk = await anext(chunks)
-        except StopAsyncIteration:
-            return
-        except (TimeoutError, httpx.RequestError):
-            if reader.is_whole:
-                return
-            raise
+    async for chunk in chunks:
         yield chunk
+        if reader.is_whole:
+            break
+    while (rest := await _soon(chunks)) is not None:
+        yield rest
+
+
+async def _soon(chunks: AsyncIterator[bytes]) -> bytes | None:
+    """Return what comes next; None where nothing does in time, or the connection breaks."""
+    with suppress(TimeoutError, httpx.RequestError):
+        async with asyncio.timeout(PATIENCE.total_seconds()):
+            return await anext(chunks, None)
+    return None
 
 
 async def _read_out(chunks: AsyncIterator[bytes]) -> None:

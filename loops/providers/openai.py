@@ -91,10 +91,11 @@ class OpenAIModel:
         has_said = False
         while True:
             try:
-                async with closing(events := self._reply(asked)):
-                    async for event in events:
-                        has_said = True
-                        yield event  # noqa: ASYNC119 - `closing` only closes
+                async with closing(batches := self._reply(asked)):
+                    async for events in batches:
+                        for event in events:
+                            has_said = True
+                            yield event  # noqa: ASYNC119 - `closing` only closes
             except InvalidRequest as error:
                 is_known = self._url in self._silent
                 if has_said or is_known or "stream_options" not in str(error):
@@ -103,7 +104,7 @@ class OpenAIModel:
             else:
                 return
 
-    def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def _reply(self, request: ModelRequest) -> AsyncIterator[list[ModelEvent]]:
         wish = wish_of(request.params)
         if wish is not None and wish.is_on and self._dialect.thinking is None:
             _warn_of(self._vendor)

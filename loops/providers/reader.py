@@ -53,11 +53,13 @@ class ReplyReader(ABC):
             ProviderError: When the service reports a failure, or sends what no reply can be.
         """
         self.says_more = False
-        for frame in self._parser.feed(chunk):
-            if self.is_over:
-                break
-            events: list[ModelEvent] = []
-            self._take(frame, events)
+        events: list[ModelEvent] = []
+        try:
+            for frame in self._parser.feed(chunk):
+                if self.is_over:
+                    break
+                self._take(frame, events)
+        finally:
             yield from events if self._halves is None else self._halves.join(events)
 
     def _json(self, data: bytes) -> object:

@@ -4,6 +4,9 @@ from typing import Any, cast
 
 from loops.blocks import Raw
 
+Json = dict[str, Any] | list[Any] | str | float | bool | None
+"""Whatever JSON can say."""
+
 
 def word(value: object) -> str:
     """Return the value if it is text, and nothing for anything else."""

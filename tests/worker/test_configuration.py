@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from loops.errors import SetupError
+from loops.messages import Messages
 from loops.model import Limits, ModelRequest, resolve_model
 from loops.providers.deployment import DeployedModel
 from loops.reply import StreamEnd
@@ -45,7 +46,9 @@ async def test_a_configured_model_is_asked_as_the_file_says(file: Path) -> None:
         write(file, service.url)
         with configured(settings(config=file), {"OUR_KEY": "sk-canary"}):
             port = resolve_model("fast")
-        events = [event async for event in port.stream(ModelRequest("fast", ()))]
+        events = [
+            event async for event in port.stream(ModelRequest("fast", tuple(Messages.of("hi"))))
+        ]
 
     [asked] = service.asked
     assert (asked.headers["x-api-key"], asked.body["max_tokens"]) == ("sk-canary", 77)

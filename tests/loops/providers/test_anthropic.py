@@ -1,5 +1,6 @@
 """Anthropic's models over real HTTP."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -107,6 +108,21 @@ async def test_a_request_that_is_too_long_names_limit_and_size() -> None:
 
     assert isinstance(error, ContextTooLong)
     assert (error.limit, error.sent) == (200000, 205429)
+
+
+async def test_what_came_before_a_failure_is_given_before_it() -> None:
+    seen: list[ModelEvent] = []
+    together = wires.started() + wires.said(0, "a") + wires.failed("overloaded_error")
+
+    async def read(events: AsyncIterator[ModelEvent]) -> None:
+        async for event in events:
+            seen.append(event)  # noqa: PERF401 - a list made at once would be lost with the failure
+
+    async with serving(Answer([together])) as service:
+        with pytest.raises(Overloaded):
+            await read(ask(model(service), request()))
+
+    assert fold(seen).text == "a"
 
 
 WHOLE = wires.reply(wires.said(0, "a"), wires.called(1, "look", '{"x":1}'))

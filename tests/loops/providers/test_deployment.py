@@ -1,12 +1,13 @@
 """Models as they are configured: prices, limits of length and time; vendors by their names."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from loops.errors import SetupError, Timeout
-from loops.messages import Usage
+from loops.messages import Messages, Usage
 from loops.model import Limits, MeteredPort, ModelPort, ModelRequest, make_port, register_provider
 from loops.providers.deployment import DeployedModel, Deployment, Price
 from loops.providers.exchange import new_client
@@ -17,7 +18,7 @@ from loops.reply import ModelEvent
 from tests.loops.providers import openai_wires as o
 from tests.loops.providers.service import Answer, serving
 
-REQUEST = ModelRequest("m", ())
+REQUEST = ModelRequest("m", tuple(Messages.of("hi")))
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ async def test_a_limit_of_the_request_goes_before_the_configured_one() -> None:
         deployed = DeployedModel(
             Deployment("ollama/m", base_url=f"{service.url}/v1", max_tokens=5, price=Price(1, 1))
         )
-        for request in (REQUEST, ModelRequest("m", (), max_tokens=9)):
+        for request in (REQUEST, replace(REQUEST, max_tokens=9)):
             async for _ in deployed.stream(request):
                 pass
 

@@ -45,6 +45,41 @@ def test_byte_by_byte(end: str) -> None:
     assert parsed(*(data[at : at + 1] for at in range(len(data)))) == FRAMES
 
 
+LINES = st.sampled_from(
+    [b"", b"data: x", b"data:y", b"data:  z", b"data:", b"data", b" data: x", b"datas: x",
+     b"event: a", b"event:b", b"event:", b"event", b"events: a", b": said", b":", b"id: 7"]
+)  # fmt: skip
+
+
+def told(lines: list[bytes]) -> list[Frame]:
+    """The standard's own steps, a line at a time."""
+    frames: list[Frame] = []
+    name, data = b"", list[bytes]()
+    for line in lines:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.removeprefix(b" ")
+        elif not line:
+            frames += [Frame(name, b"\n".join(data))] if data else []
+            name, data = b"", []
+    return frames
+
+
+@given(
+    lines=st.lists(LINES, max_size=20),
+    end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    places=st.lists(st.integers(0, 200), max_size=5),
+)
+def test_any_lines_are_the_events_that_the_standard_says(
+    lines: list[bytes], end: bytes, places: list[int]
+) -> None:
+    data = b"".join(line + end for line in lines)
+
+    assert parsed(*cut(data, places)) == told(lines)
+
+
 @given(places=st.lists(st.integers(0, 10), max_size=4))
 def test_a_byte_order_mark_is_passed_over(places: list[int]) -> None:
     assert parsed(*cut(b"\xef\xbb\xbfdata: x\n\n", places)) == [Frame(b"", b"x")]
