@@ -92,6 +92,16 @@ def described(
     return Refusal(status, kinds[:SHOWN], clean_text(text[:READ]), headers or {}, fields)
 
 
+def tells_failure(refusal: Refusal) -> bool:
+    """Whether an answer that claims success tells of a failure, and is no whole reply."""
+    is_reply = not _OF_REPLIES.isdisjoint(refusal.fields)
+    return not is_reply and bool(refusal.kind or (refusal.fields and refusal.text))
+
+
+_OF_REPLIES = frozenset({"choices", "content", "output"})
+"""What whole replies have, and no refusal."""
+
+
 def hidden(text: str, secret: str) -> str:
     """Return the text without the secret, which a service may have echoed."""
     return text.replace(secret, "[key]") if secret else text
