@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -54,6 +55,14 @@ MESSAGES = (Route("anthropic", "aimock"), Route("anthropic", "litellm", "anthrop
 """The ways on which Anthropic's words are passed on as they are."""
 
 
+TOLD_TO_WAIT = (
+    *DIRECT,
+    Route("openai", "litellm", "openai"),
+    Route("openai", "litellm", "anthropic"),
+)
+"""The ways on which we hear how long to wait: LiteLLM does not say it in Messages."""
+
+
 def on(*routes: Route) -> pytest.MarkDecorator:
     """Run a test on each of the routes; its `peer` is the server there."""
     return pytest.mark.parametrize("peer", routes, ids=str, indirect=True)
@@ -89,6 +98,7 @@ class Reply:
 class Asked:
     """One request that reached aimock."""
 
+    at: datetime
     status: int
     """What it was answered with."""
     body: str
@@ -151,6 +161,7 @@ class Peer:
         entries = answer.raise_for_status().json()
         return [
             Asked(
+                datetime.fromtimestamp(entry["timestamp"] / 1000, UTC),
                 entry["response"]["status"],
                 str(entry["body"]),
                 was_cut=entry["response"].get("interrupted", False),

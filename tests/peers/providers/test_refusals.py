@@ -15,7 +15,14 @@ from loops.errors import (
     Unavailable,
 )
 from loops.reply import StreamEnd, TextDelta, ToolEnd
-from tests.peers.providers.routes import DIRECT, ROUTES, STREAMED, Peer, Route, on
+from tests.peers.providers.routes import (
+    DIRECT,
+    ROUTES,
+    STREAMED,
+    TOLD_TO_WAIT,
+    Peer,
+    on,
+)
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(180)]
 
@@ -54,7 +61,7 @@ async def test_a_request_that_is_too_long_says_by_how_much(peer: Peer, model: st
     assert (error.limit, error.sent, error.retryable) == (200_000, 210_000, False)
 
 
-@on(*DIRECT, Route("openai", "litellm", "openai"), Route("openai", "litellm", "anthropic"))
+@on(*TOLD_TO_WAIT)
 async def test_how_long_to_wait_is_heard_also_through_a_proxy(peer: Peer) -> None:
     error = (await peer.ask("busy")).error
 
