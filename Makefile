@@ -5,7 +5,8 @@ BIN := .venv/bin
 PYTEST := $(BIN)/pytest -p no:cacheprovider
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills mutants lock clean
+.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills \
+  mutants lock clean .ask-peers .let-arq
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +38,15 @@ test-clients: .venv/.tested ## Follow runs with other people's clients: curl, No
 	@tests/clients/install
 	$(PYTEST) -m clients
 
-test-peers: .venv/.tested ## Enqueue, look and abort with stock arq
-	$(PYTEST) -m peers
+test-peers: .venv/.tested ## Ask other people's servers for replies; let stock arq at our queue
+	@tests/peers/install
+	@$(MAKE) --no-print-directory --jobs 2 $(filter --output-sync,$(.FEATURES:%=--%)) .ask-peers .let-arq
+
+.ask-peers:
+	$(PYTEST) tests/peers/providers
+
+.let-arq:
+	$(PYTEST) tests/peers/test_stock_arq.py
 
 test-documents: .venv/.tested ## Run the code of the public documents
 	$(PYTEST) -m documents
@@ -53,6 +61,8 @@ lock: .venv/.tested ## Choose the newest versions that fit, and write down names
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet -o requirements.lock
+	$(BIN)/uv pip compile tests/peers/litellm.in --upgrade --universal --python-version 3.11 \
+	  --no-header --no-annotate --no-emit-index-url --quiet -o tests/peers/litellm.txt
 	@touch .venv/.tested
 
 clean: ## Remove what was made here, .venv included

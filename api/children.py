@@ -135,13 +135,15 @@ class Children:
         self._children.append(child)
         return child
 
-    def wait_ready(self, child: Child, pattern: str) -> re.Match[str]:
+    def wait_ready(
+        self, child: Child, pattern: str, *, within: timedelta = READY_WITHIN
+    ) -> re.Match[str]:
         """Wait until the process has printed a line that matches the pattern; return the match.
 
         Raises:
             ChildError: When it, or another one, ends before, or it takes too long.
         """
-        deadline = time.monotonic() + READY_WITHIN.total_seconds()
+        deadline = time.monotonic() + within.total_seconds()
         while True:
             self.check()
             found = child.printed(pattern)
@@ -149,7 +151,7 @@ class Children:
                 return found
             if time.monotonic() > deadline:
                 raise ChildError(
-                    f"{child.name} was not ready within {READY_WITHIN}:\n{child.last_lines()}"
+                    f"{child.name} was not ready within {within}:\n{child.last_lines()}"
                 )
             time.sleep(0.02)
 

@@ -40,6 +40,8 @@ def failure_of(port: str, error: Exception) -> Exception:
             return inner
         case httpx.TimeoutException():
             return Timeout(f"the model {port!r} did not answer in time: {describe(inner)}")
+        case httpx.ReadError() | httpx.RemoteProtocolError():
+            return Unavailable(f"the connection to the model {port!r} broke: {describe(inner)}")
         case httpx.RequestError():
             return Unavailable(f"the model {port!r} cannot be reached: {describe(inner)}")
         case httpx.HTTPStatusError():

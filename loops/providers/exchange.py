@@ -26,7 +26,7 @@ from loops.errors import Incomplete, ProviderError, SetupError, Timeout, Unavail
 from loops.jsonable import jsonable
 from loops.reply import ModelEvent, StreamEnd
 
-from .failures import failure_of_refusal, refusal_of
+from .failures import failure_of_refusal, refusal_of, tells_failure
 from .reader import ReplyReader
 
 CONNECT = timedelta(seconds=10)
@@ -208,7 +208,7 @@ async def _refuse(response: httpx.Response, model: str, secret: str) -> None:
     body = await _start_of(response)
     if response.is_success:
         refusal = refusal_of(body, headers=response.headers)
-        if refusal.kind or refusal.text:
+        if tells_failure(refusal):
             raise failure_of_refusal(model, refusal, secret=secret)
         raise Unavailable(f"the model {model!r} answered with {kind}, and not with a stream")
     refusal = refusal_of(body, status=response.status_code, headers=response.headers)

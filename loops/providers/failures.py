@@ -96,6 +96,16 @@ def _words(error: Mapping[str, Any]) -> str:
     return f"{text}: {raw}" if isinstance(raw, str) else text
 
 
+def tells_failure(refusal: Refusal) -> bool:
+    """Whether an answer that claims success tells of a failure, and is no whole reply."""
+    is_reply = not _OF_REPLIES.isdisjoint(refusal.error)
+    return not is_reply and bool(refusal.kind or refusal.text)
+
+
+_OF_REPLIES = frozenset({"choices", "content", "output"})
+"""What whole replies have, and no refusal."""
+
+
 def hidden(text: str, secret: str) -> str:
     """Return the text without the secret, which a service may have echoed."""
     return text.replace(secret, "[key]") if secret else text
@@ -148,7 +158,7 @@ _TOO_LONG = tuple(
             r"request too large.{0,200}? limit <limit>, requested <sent>",
             r"(?:input|prompt|request) (?:is )?too (?:long|large)",
             r"reduce the length of the (?:messages|prompt|input)",
-            r"context[ _](?:length|window)[ _]exceeded",
+            r"context[ _]?(?:length|window)[ _]?exceeded",
             r"too many tokens: size limit exceeded",
         ),
     )
@@ -224,8 +234,8 @@ def _code_in(refusal: Refusal) -> int | None:
 
 def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> timedelta | None:
     """Return how long a provider asks to wait: told in ms, in seconds, or as a date; capped."""
-    asked = _seconds(headers.get("retry-after-ms", ""), 0.001)
-    told = headers.get("retry-after", "").strip()
+    asked = _seconds(_header(headers, "retry-after-ms"), 0.001)
+    told = _header(headers, "retry-after")
     if asked is None:
         asked = _seconds(told, 1.0)
     if asked is None and told:
@@ -233,6 +243,15 @@ def retry_after(headers: Mapping[str, str], *, now: datetime | None = None) -> t
     if asked is None:
         return None
     return min(timedelta(seconds=max(0.0, asked)), LONGEST_WAIT)
+
+
+def _header(headers: Mapping[str, str], name: str) -> str:
+    """Return what a service says, or else what a proxy hands on of the service behind it."""
+    return (headers.get(name, "") or headers.get(f"{_HANDED_ON}{name}", "")).strip()
+
+
+_HANDED_ON = "llm_provider-"
+"""What LiteLLM's proxy puts before the names of its upstream's headers."""
 
 
 def _seconds(text: str, unit: float) -> float | None:

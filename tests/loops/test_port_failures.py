@@ -51,6 +51,21 @@ def test_a_service_that_is_not_reached_may_be_asked_again(error: Exception, kind
 
 
 @pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (httpx.ReadError("reset"), "broke"),
+        (httpx.RemoteProtocolError("incomplete chunked read"), "broke"),
+        (httpx.ConnectError("refused"), "cannot be reached"),
+    ],
+    ids=repr,
+)
+def test_a_connection_that_broke_is_not_one_that_was_never_there(
+    error: Exception, told: str
+) -> None:
+    assert told in str(failure_of("port", error))
+
+
+@pytest.mark.parametrize(
     ("status", "kind", "retryable"),
     [
         (400, InvalidRequest, False),

@@ -125,6 +125,38 @@ async def test_what_came_before_a_failure_is_given_before_it() -> None:
     assert fold(seen).text == "a"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type":"message","role":"assistant","content":[{"type":"text","text":"a"}]}',
+        b'{"object":"chat.completion","choices":[{"message":{"content":"a"}}]}',
+        b'{"object":"response","status":"completed","error":null,"output":[]}',
+    ],
+    ids=["messages", "chat completions", "responses"],
+)
+async def test_a_whole_reply_where_a_stream_was_asked_for_is_called_that(body: bytes) -> None:
+    error = await failing(Answer([body], kind="application/json"))
+
+    assert isinstance(error, Unavailable)
+    assert str(error).endswith("answered with application/json, and not with a stream")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b'{"detail":"no such model"}', Unavailable),
+        (b'{"error":{"code":429}}', RateLimited),
+        (b'{"error":{"code":"context_length_exceeded"}}', ContextTooLong),
+    ],
+    ids=["in words", "by a status", "by a kind"],
+)
+async def test_a_refusal_that_claims_success_is_one(body: bytes, kind: type) -> None:
+    error = await failing(Answer([body], kind="application/json"))
+
+    assert type(error) is kind
+    assert "not with a stream" not in str(error)
+
+
 WHOLE = wires.reply(wires.said(0, "a"), wires.called(1, "look", '{"x":1}'))
 
 

@@ -117,6 +117,7 @@ def test_a_refusal_is_an_error_that_says_whether_to_ask_again(
         ("Request too large for `x` on tokens per minute (TPM): Limit 6000, Requested 7012.",
          6000, 7012),
         ("Request too large", None, None),
+        ("litellm.ContextWindowExceededError: no", None, None),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [400, 413, 429, 500, None])
@@ -182,6 +183,9 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
         ({"retry-after": "Sun, 01 Mar 2026 12:00:30 GMT"}, 30.0),
         ({"retry-after": "Sun, 01 Mar 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "99999"}, LONGEST_WAIT.total_seconds()),
+        ({"llm_provider-retry-after": "7"}, 7.0),
+        ({"llm_provider-retry-after": "7", "retry-after": "3"}, 3.0),
+        ({"llm_provider-retry-after-ms": "250"}, 0.25),
     ],
 )
 def test_how_long_to_wait_is_told_in_three_ways(headers: dict[str, str], seconds: float) -> None:
