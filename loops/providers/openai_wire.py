@@ -97,7 +97,8 @@ class OpenAIReader(ReplyReader):
         if not self._has_begun and "choices" in chunk:
             self._has_begun = True
             events.append(StreamStart(model=word(chunk.get("model")) or self._model))
-        self._count(chunk.get("usage"))
+        if usage := chunk.get("usage"):
+            self._count(fields(usage))
         choice = _first(chunk.get("choices"))
         if choice is None:
             return
@@ -180,10 +181,7 @@ class OpenAIReader(ReplyReader):
             case reason:
                 return reason
 
-    def _count(self, usage: object) -> None:
-        told = fields(usage)
-        if not told:
-            return
+    def _count(self, told: Mapping[str, Any]) -> None:
         read = whole_number(fields(told.get("prompt_tokens_details")).get("cached_tokens"))
         counts = {
             "asked": whole_number(told.get("prompt_tokens")),

@@ -7,7 +7,6 @@ import pytest
 
 from loops.errors import Incomplete, Timeout, Unavailable
 from loops.fold import fold
-from loops.providers import exchange
 from tests.loops.providers import anthropic_wires as a
 from tests.loops.providers import openai_wires as o
 from tests.loops.providers.asking import VENDORS, failing, reply
@@ -128,10 +127,8 @@ WHOLE: Mapping[str, bytes] = {"anthropic": a.reply(a.said(0, "a")), "openai": o.
 @pytest.mark.parametrize("vendor", VENDORS)
 @pytest.mark.parametrize(("breaks_off", "hangs"), [(True, False), (False, True), (False, False)])
 async def test_what_becomes_of_a_peer_after_the_end_does_not_matter(
-    vendor: str, breaks_off: bool, hangs: bool, monkeypatch: pytest.MonkeyPatch
+    vendor: str, breaks_off: bool, hangs: bool
 ) -> None:
-    monkeypatch.setattr(exchange, "LEFT", timedelta(milliseconds=50))
-
     events = await reply(vendor, Answer([WHOLE[vendor]], breaks_off=breaks_off, hangs=hangs))
 
     assert fold(events).text == "a"
