@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from arq.connections import ArqRedis
+from arq.constants import health_check_key_suffix
 from arq.jobs import Job, JobStatus
 
 from tests.peers.conftest import KEYS, Opener
@@ -106,17 +107,22 @@ def arq_check(folder: Path, redis_url: str, queue: str) -> subprocess.CompletedP
 
 
 async def test_arqs_check_sees_a_worker_and_its_absence(
-    opened: Opener, redis_url: str, tmp_path: Path
+    opened: Opener, arq: ArqRedis, redis_url: str, tmp_path: Path
 ) -> None:
     queue = KEYS.queue("tools").queue
 
-    def is_healthy() -> bool:
-        return arq_check(tmp_path, redis_url, queue).returncode == 0
+    async def is_seen() -> bool:
+        return await arq.exists(queue + health_check_key_suffix) == 1
+
+    async def is_missed() -> bool:
+        return not await is_seen()
 
     with opened("tools"):
-        await wait_until(is_healthy, within=SOON, for_="arq --check to be content")
+        await wait_until(is_seen, within=SOON, for_="the worker to be seen")
+        assert arq_check(tmp_path, redis_url, queue).returncode == 0
 
-    await wait_until(lambda: not is_healthy(), within=SOON, for_="arq --check to miss the worker")
+    await wait_until(is_missed, within=SOON, for_="the worker to be missed")
+    assert arq_check(tmp_path, redis_url, queue).returncode == 1
 
 
 def test_the_serialisers_are_all_that_arq_needs_of_us() -> None:
