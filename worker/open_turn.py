@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loops.closing import close
-from loops.errors import ProviderError, RateLimited
+from loops.errors import ProviderError
 from loops.events import ModelEvent, StreamEnd, StreamStart
 from loops.model import ModelPort, ModelRequest, ask, stamp
 from loops.wire import encode
@@ -196,5 +196,5 @@ def _pause(error: ProviderError, failures: int) -> float:
     """Return the seconds before a provider is asked again: at least as many as it asks for."""
     jitter = 1 + random.random()  # noqa: S311 - no secret hangs on it
     backoff: float = ASK_AGAIN * 2 ** (failures - 1) * jitter
-    asked = error.retry_after if isinstance(error, RateLimited) else None
+    asked = error.retry_after
     return max(backoff, min(asked.total_seconds(), LONGEST) if asked else 0.0)
