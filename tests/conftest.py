@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 from fakeredis import FakeAsyncRedis, FakeRedis, FakeServer
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 import loops.model
 from tests.effects import count_effects, effects_in
@@ -15,6 +17,12 @@ from tests.invariants import broken_invariants
 from worker.embedded import Server, start_server
 from worker.keys import Keys
 from worker.link import Link, open_link
+
+# The machine may be busy: how fast an example is made, or tried, is no fault of what it tries.
+hypothesis_settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -197,10 +197,11 @@ def _by_kind(refusal: Refusal) -> type[ProviderError] | None:
         return Unauthorized
     if refusal.status in _TELLING:
         return None
-    for pattern, kind in _KINDS:
-        if re.search(pattern, refusal.kind, re.IGNORECASE):
-            return kind
-    return None
+    named = (kind for pattern, kind in _KINDS if re.search(pattern, refusal.kind, re.IGNORECASE))
+    kind = next(named, None)
+    # A server that has failed itself is asked again, whatever it says of the request.
+    has_failed = (refusal.status or 0) >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return None if has_failed and kind is not None and not kind.retryable else kind
 
 
 _UNPAID = r"insufficient_quota|billing"

@@ -124,7 +124,7 @@ LUCK = st.lists(st.sampled_from(Luck), max_size=5).filter(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(LUCK, st.integers(1, 4))
 def test_whatever_is_lost_all_is_done_once_and_in_order(luck: list[Luck], count: int):
     names = [f"script {number}" for number in range(count)]

@@ -63,6 +63,8 @@ def openai(
         (400, openai("no", "content_filter"), Refused, False),
         (503, openai("busy", None, "server_error"), Unavailable, True),
         (503, b"<html>busy</html>", Overloaded, True),
+        (503, openai("no", "invalid_request_error"), Overloaded, True),
+        (500, openai("no", None, "authentication_error"), Unavailable, True),
         (502, b"", Unavailable, True),
         (408, b"", Timeout, True),
         (409, b"", Unavailable, True),
