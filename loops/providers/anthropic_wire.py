@@ -56,18 +56,22 @@ class AnthropicReader(ReplyReader):
         return Usage(**told)
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
-        told = fields(self._json(frame.data))
-        if frame.name == b"error" or ("error" in told and "type" not in told):
+        told = self._json(frame.data)
+        if frame.name == b"error":
             raise self._failure(told)
-        if not told:
+        if not isinstance(told, dict) or not told:
             raise Unavailable(f"the model {self._model!r} sent an event that is no object")
-        self.says_more = self.says_more or told.get("type") != "ping"
-        self._take_event(told, events)
+        kind: Json = told.get("type")
+        if kind is None and "error" in told:
+            raise self._failure(told)
+        self.says_more = self.says_more or kind != "ping"
+        if kind == "content_block_delta":
+            self._grow_block(told, events)
+        else:
+            self._take_event(told, events)
 
     def _take_event(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         match told.get("type"):
-            case "content_block_delta":
-                self._grow_block(told, events)
             case "content_block_start":
                 self._begin_block(told, events)
             case "content_block_stop":
