@@ -7,7 +7,7 @@ import sys
 
 from .measuring import ROOT
 
-ALL = ("queue", "runs", "streams", "memory", "growth")
+ALL = ("queue", "runs", "streams", "memory", "growth", "providers")
 
 
 def main() -> int:

@@ -36,7 +36,9 @@ from .processes import Processes
 
 SDKS = {"anthropic": "anthropic==2.14.0", "openai": "openai==3.57.0"}
 WAYS = ("events", "message", "alone")
-TIMES = 5
+PATIENCE = 2.0
+"""For how many seconds each way is read."""
+
 REQUEST = ModelRequest(model="m", messages=tuple(Messages.of("hi")))
 
 
@@ -65,16 +67,16 @@ def _reads(kind: str, url: str) -> Reads:
     }
 
 
-def ours(kind: str, url: str, times: int) -> dict[str, Any]:
+def ours(kind: str, url: str, patience: float) -> dict[str, Any]:
     """Read replies by our own reader."""
-    return _paces(asyncio.run(timed(_reads(kind, url), times)))
+    return _paces(asyncio.run(timed(_reads(kind, url), patience)))
 
 
-def theirs(processes: Processes, kind: str, url: str, times: int) -> dict[str, Any]:
+def theirs(processes: Processes, kind: str, url: str, patience: float) -> dict[str, Any]:
     """Read replies by the official SDK, in an environment of its own."""
     python = environment(f"sdk-{kind}", (SDKS[kind],)) / "python"
     script = str(ROOT / "bench" / "drivers" / "sdk_peer.py")
-    running = processes.start(f"{kind} sdk", [str(python), script, kind, url, str(times)], {})
+    running = processes.start(f"{kind} sdk", [str(python), script, kind, url, str(patience)], {})
     return _paces(json.loads(running.wait_for("{", within=120)))
 
 
@@ -89,14 +91,14 @@ def _paces(found: Mapping[str, Sequence[dict[str, float]]]) -> dict[str, Any]:
     }
 
 
-def one_round(processes: Processes, times: int) -> dict[str, Any]:
+def one_round(processes: Processes, patience: float) -> dict[str, Any]:
     """Measure both protocols once, ours and theirs in turn."""
     command = [sys.executable, "-m", "bench.drivers.wire_server"]
     port = processes.start("provider", command, {}).wait_for("")
     url = f"http://127.0.0.1:{port}"
     found: dict[str, Any] = {}
     for kind, package in SDKS.items():
-        mine, sdk = ours(kind, url, times), theirs(processes, kind, url, times)
+        mine, sdk = ours(kind, url, patience), theirs(processes, kind, url, patience)
         ratios = {way: _ratio(mine[way], sdk[way]) for way in WAYS}
         ratios["events"] = min(ratios["events"], _ratio(mine["events"], sdk["blocking"]))
         found[kind] = {"ours": mine, "sdk": {"package": package, **sdk}, "to_sdk": ratios}
@@ -114,7 +116,7 @@ def main() -> None:
     with open_server() as (_, notes):
         for _ in range(given.rounds):
             with Processes(notes) as processes:
-                rounds.append(one_round(processes, 1 if given.quick else TIMES))
+                rounds.append(one_round(processes, 0.0 if given.quick else PATIENCE))
     figures = {**machine(), "rounds": given.rounds} | medians(rounds)
     rows = [
         [f"{kind}: {way}", *figures[kind]["ours"].get(way, {"": "", "-": ""}).values(),

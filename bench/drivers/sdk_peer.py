@@ -77,14 +77,15 @@ def openai(url: str) -> Reads:
     }
 
 
-async def timed(reads: Reads, times: int) -> dict[str, list[dict[str, float]]]:
-    """Read some replies in each way, after one that does not count."""
+async def timed(reads: Reads, patience: float) -> dict[str, list[dict[str, float]]]:
+    """Read replies in each way for so many seconds, after one that does not count."""
     found: dict[str, list[dict[str, float]]] = {}
     for way, read in reads.items():
         await read()
         found[way] = []
-        for _ in range(times):
-            began, cpu = time.perf_counter(), time.process_time()
+        until = time.perf_counter() + patience
+        while (began := time.perf_counter()) < until or not found[way]:
+            cpu = time.process_time()
             deltas = await read()
             spent = time.process_time() - cpu
             seconds = time.perf_counter() - began
@@ -93,6 +94,6 @@ async def timed(reads: Reads, times: int) -> dict[str, list[dict[str, float]]]:
 
 
 if __name__ == "__main__":
-    kind, url, times = sys.argv[1:]
+    kind, url, patience = sys.argv[1:]
     reads = {"anthropic": anthropic, "openai": openai}[kind](url)
-    print(json.dumps(asyncio.run(timed(reads, int(times)))))
+    print(json.dumps(asyncio.run(timed(reads, float(patience)))))

@@ -67,18 +67,22 @@ class AnthropicReader(ReplyReader):
         return Usage(**told)
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
-        told = fields(self._json(frame.data))
-        if frame.name == b"error" or ("error" in told and "type" not in told):
+        told = self._json(frame.data)
+        if frame.name == b"error":
             raise self._failure(told)
-        if not told:
+        if not isinstance(told, dict) or not told:
             raise Unavailable(f"the model {self._model!r} sent an event that is no object")
-        self.says_more = self.says_more or told.get("type") in _STEPS
-        self._take_event(told, events)
+        kind = word(told.get("type"))
+        if not kind and "error" in told:
+            raise self._failure(told)
+        if kind == "content_block_delta":
+            self._grow_block(told, events)
+        else:
+            self.says_more = self.says_more or kind in _STEPS
+            self._take_event(kind, told, events)
 
-    def _take_event(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
-        match told.get("type"):
-            case "content_block_delta":
-                self._grow_block(told, events)
+    def _take_event(self, kind: str, told: dict[str, Any], events: list[ModelEvent]) -> None:
+        match kind:
             case "content_block_start":
                 self._begin_block(told, events)
             case "content_block_stop":

@@ -14,6 +14,7 @@ from loops.reply import ModelEvent
 from .failures import described, failure_of_refusal, hidden
 from .halves import Halves
 from .sse import Frame, SseParser
+from .told import Json
 
 
 class ReplyReader(ABC):
@@ -62,23 +63,24 @@ class ReplyReader(ABC):
         finally:
             yield from events if self._halves is None else self._halves.join(events)
 
-    def _json(self, data: bytes) -> object:
+    def _json(self, data: bytes) -> Json:
         """Return what the data says.
 
         Raises:
             Unavailable: When it is no JSON.
         """
         try:
-            return orjson.loads(data)
+            told: Json = orjson.loads(data)
         except orjson.JSONDecodeError:
             return self._lenient_json(data)
+        return told
 
-    def _lenient_json(self, data: bytes) -> object:
+    def _lenient_json(self, data: bytes) -> Json:
         """Read what orjson does not: halves of characters, which are put together after this."""
         self._halves = self._halves or Halves()
         text = data.decode("utf-8", "replace")
         try:
-            return cast("object", json.loads(text))
+            return cast("Json", json.loads(text))
         except (ValueError, RecursionError) as error:
             shown = cut_text(hidden(text, self._secret), 100)
             raise Unavailable(f"the model {self._model!r} sent no JSON: {shown!r}") from error

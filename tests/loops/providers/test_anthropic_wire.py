@@ -199,11 +199,13 @@ def test_a_reply_that_ends_in_the_middle_of_a_block_is_incomplete() -> None:
 
 KINDS = st.sampled_from(
     ["message_start", "content_block_start", "content_block_delta", "content_block_stop",
-     "message_delta", "message_stop", "error", "ping", "new"]
+     "message_delta", "message_stop", "error", "ping", "new", None, ["a"], {"a": 1}, 7]
 )  # fmt: skip
-BLOCKS = st.sampled_from(["text", "thinking", "redacted_thinking", "tool_use", "mcp_tool_use", "x"])
+BLOCKS = st.sampled_from(
+    ["text", "thinking", "redacted_thinking", "tool_use", "mcp_tool_use", "x", ["a"], {"a": 1}]
+)
 DELTAS = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text_delta", "input_json_delta", "citations_delta", "x"])},
+    {"type": st.sampled_from(["text_delta", "input_json_delta", "citations_delta", "x", ["a"]])},
     optional={"text": JSON, "partial_json": JSON, "citation": JSON, "anything": JSON},
 )
 BEGUN = st.fixed_dictionaries(
