@@ -1,0 +1,1 @@
+"""The commands of `loopmill`, by what they need to be imported."""
