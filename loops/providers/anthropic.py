@@ -4,7 +4,6 @@ A reply that the service pauses (`pause_turn`) is asked to go on with what it ha
 stays one reply.
 """
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -20,10 +19,11 @@ from loops.reply import ModelEvent, StreamEnd, StreamStart
 
 from .anthropic_request import to_wire
 from .anthropic_wire import AnthropicReader
-from .exchange import IDLE, Exchange, account_of, address_of, body_of, exchange, key_of
+from .connection import address_of, connection_of
+from .exchange import IDLE, Exchange, body_of, exchange
 from .told import is_blank
+from .vendors import ANTHROPIC
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 
 PAUSES = 10
@@ -48,17 +48,16 @@ class AnthropicModel:
         Raises:
             SetupError: When there is no key.
         """
-        key = key_of(api_key, "ANTHROPIC_API_KEY")
-        if not key:
-            raise SetupError(
-                f"the model 'anthropic/{name}' needs a key: set ANTHROPIC_API_KEY, or give api_key"
-            )
-        base = base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL
         self.name = f"anthropic/{name}"
+        reached = connection_of(self.name, ANTHROPIC, base_url=base_url, api_key=api_key)
+        if not reached.key:
+            raise SetupError(
+                f"the model {self.name!r} needs a key: give one for {reached.base_url!r}"
+            )
         self._model = name
-        self._url = address_of(base, "/v1/messages")
-        self._key = key
-        self.account = account_of("anthropic", base, key)
+        self._url = address_of(reached.base_url, "/v1/messages")
+        self._key = reached.key
+        self.account = reached.account
         self.limits = Limits()
         self._client = client
         self._caches = caches

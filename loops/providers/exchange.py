@@ -6,14 +6,12 @@ words.
 """
 
 import asyncio
-import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
-from hashlib import sha256
 from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
 from typing import Any
@@ -22,7 +20,7 @@ import httpx
 import orjson
 
 from loops.closing import closing
-from loops.errors import Incomplete, ProviderError, SetupError, Timeout, Unavailable
+from loops.errors import Incomplete, ProviderError, Timeout, Unavailable
 from loops.jsonable import jsonable
 from loops.reply import ModelEvent, StreamEnd
 
@@ -46,9 +44,6 @@ KEPT_FOR = timedelta(seconds=15)
 
 LEFT = timedelta(milliseconds=200)
 """How long the rest of an answer may take, when its reply is over."""
-
-DIGEST = 12
-"""How many hexadecimal digits tell two accounts of a vendor apart."""
 
 REFUSAL = 64 * 1024
 """How many bytes of a refusal are read."""
@@ -233,37 +228,3 @@ def body_of(wire: Mapping[str, Any]) -> bytes:
         return orjson.dumps(wire)
     except TypeError:
         return orjson.dumps(jsonable(wire))
-
-
-def key_of(given: str | None, variable: str) -> str:
-    """Return a key that was given, or that of the environment; empty where there is none.
-
-    An empty variable is one that nobody reads.
-
-    Raises:
-        SetupError: When it holds what no header can carry; the text does not show it.
-    """
-    key = (given or os.environ.get(variable, "")).strip()
-    if not (key.isascii() and key.isprintable()):
-        raise SetupError(f"the key ({variable}) holds characters that no header can carry")
-    return key
-
-
-def account_of(vendor: str, address: str, key: str) -> str:
-    """Return a name for whoever asks there with that key; it tells nothing of the key."""
-    digest = sha256(f"{address.strip().rstrip('/')}\0{key}".encode()).hexdigest()
-    return f"{vendor}:{digest[:DIGEST]}"
-
-
-def address_of(given: str, path: str) -> str:
-    """Return the address of a service's path.
-
-    Raises:
-        SetupError: When what was given is none.
-    """
-    address = f"{given.strip().rstrip('/')}{path}"
-    with suppress(httpx.InvalidURL):
-        url = httpx.URL(address)
-        if url.scheme in {"http", "https"} and url.host:
-            return address
-    raise SetupError(f"an address begins with https:// or http:// and a host; not {given!r}")

@@ -1,7 +1,6 @@
 """Models behind OpenAI's Chat Completions, and behind all who speak that protocol."""
 
 import logging
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -11,16 +10,17 @@ from typing import TypedDict, Unpack
 import httpx
 
 from loops.closing import closing
-from loops.errors import InvalidRequest, SetupError
+from loops.errors import InvalidRequest
 from loops.model import Limits, ModelRequest
 from loops.naming import refuse_unknown
 from loops.reply import ModelEvent
 
-from .exchange import IDLE, Exchange, account_of, address_of, body_of, exchange, key_of
-from .openai_request import DIALECTS, Dialect, to_wire
+from .connection import address_of, connection_of
+from .exchange import IDLE, Exchange, body_of, exchange
+from .openai_request import to_wire
 from .openai_wire import OpenAIReader
 from .thinking import wish_of
-from .vendors import OPENAI, VENDORS, Vendor
+from .vendors import VENDORS, Dialect, Vendor
 
 logger = logging.getLogger("loopmill.provider")
 
@@ -49,31 +49,27 @@ class OpenAIModel:
     ) -> None:
         """Take what is not given from the vendor's variables, as `OPENAI_API_KEY`.
 
-        A service of one's own may need no key: one is asked for only at the vendor's own address.
-        `OPENAI_BASE_URL` names another address, with `/v1`.
+        `OPENAI_BASE_URL` names another address, with `/v1`. At an address that is given here, and
+        not by the environment, a key has to be given here as well: the vendor's is for nobody else.
+        A service of one's own may need none.
 
         Raises:
             SetupError: When there is no key for the vendor's own service, no address, or an option
                 does not exist.
         """
         refuse_unknown(options, OpenAIOptions.__annotations__, subject="OpenAIModel")
-        place = VENDORS.get(vendor, Vendor("", ""))
-        base = base_url or os.environ.get(place.address) or place.base_url
-        key = key_of(api_key, place.key)
-        if not key and place.key and base == place.base_url:
-            raise SetupError(
-                f"the model '{vendor}/{name}' needs a key: set {place.key}, or give api_key"
-            )
+        place = VENDORS.get(vendor, Vendor())
         self.name = f"{vendor}/{name}"
+        reached = connection_of(self.name, place, base_url=base_url, api_key=api_key)
         self._model = name
         self._vendor = vendor
         # Who only speaks the protocol knows the first words of it.
-        is_plain = vendor == "openai" and base != OPENAI.base_url
-        self._dialect = Dialect() if is_plain else DIALECTS.get(vendor, Dialect())
-        self._url = address_of(base, "/chat/completions")
-        self.account = account_of(vendor, base, key)
+        is_plain = vendor == "openai" and reached.base_url != place.base_url
+        self._dialect = Dialect() if is_plain else place.dialect
+        self._url = address_of(reached.base_url, "/chat/completions")
+        self.account = reached.account
         self.limits = Limits()
-        self._key = key
+        self._key = reached.key
         self._client = options.get("client")
         self._idle = options.get("idle", IDLE)
         self._silent = options.get("silent", set[str]())

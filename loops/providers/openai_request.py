@@ -4,8 +4,7 @@ The protocol has one message for each result, and it takes no picture in one: a 
 follow in the user's next message. What a model thought is told again only to services that want it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 import orjson
@@ -16,50 +15,8 @@ from loops.model import ModelRequest, ToolSpec
 
 from .asked import added, added_tools, refuse_empty
 from .openai_parts import blocks_of, parts
-from .thinking import (
-    Thinking,
-    effort,
-    kimi_effort,
-    routed,
-    switch,
-    switch_and_budget,
-    switch_and_effort,
-    wish_of,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How a service differs from others of its protocol."""
-
-    system_role: str = "system"
-    limit_name: str = "max_tokens"
-    reasoning_name: str | None = None
-    """Under which name the service wants to be told again what its model thought."""
-    takes_addresses: bool = False
-    """Whether the service fetches a document whose address it is told."""
-    thinking: Thinking | None = None
-    """How the service is told how much its model may think; None when we do not know."""
-
-
-_OPENAI = Dialect("developer", "max_completion_tokens", thinking=effort)
-_ZAI = Dialect(reasoning_name="reasoning_content", thinking=switch)
-_QWEN = Dialect(thinking=switch_and_budget)
-_KIMI = Dialect(reasoning_name="reasoning_content", thinking=kimi_effort)
-_OTHER = Dialect(thinking=effort)
-
-DIALECTS: Mapping[str, Dialect] = {
-    **dict.fromkeys(("openai", "azure"), _OPENAI),
-    **dict.fromkeys(("zai", "zhipu", "zhipuai", "glm"), _ZAI),
-    **dict.fromkeys(("qwen", "dashscope", "alibaba"), _QWEN),
-    **dict.fromkeys(("kimi", "moonshot", "moonshotai"), _KIMI),
-    **dict.fromkeys(("google", "gemini", "xai", "grok", "mistral", "mistralai"), _OTHER),
-    "perplexity": _OTHER,
-    "groq": Dialect(limit_name="max_completion_tokens", thinking=effort),
-    "deepseek": Dialect(reasoning_name="reasoning_content", thinking=switch_and_effort),
-    "openrouter": Dialect(reasoning_name="reasoning", takes_addresses=True, thinking=routed),
-}
-"""How the vendors that we know speak, each by all of its names."""
+from .thinking import wish_of
+from .vendors import Dialect
 
 
 def to_wire(request: ModelRequest, dialect: Dialect, *, tells_usage: bool = True) -> Raw:

@@ -87,8 +87,13 @@ def test_accounts_are_told_apart_and_tell_nothing_of_their_keys() -> None:
 @pytest.mark.parametrize("vendor", sorted(VENDORS))
 def test_each_vendor_has_a_key_of_its_own(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     place = VENDORS[vendor]
-    for name in (each.key for each in VENDORS.values() if each.key):
-        monkeypatch.delenv(name, raising=False)
+    for each in VENDORS.values():
+        for name in filter(None, (each.key, each.address)):
+            monkeypatch.delenv(name, raising=False)
+    if not place.base_url:
+        with pytest.raises(SetupError, match=f"'{vendor}/x' needs an address: set {place.address}"):
+            make_port(f"{vendor}/x")
+        return
     if place.key:
         with pytest.raises(SetupError, match=f"'{vendor}/x' needs a key: set {place.key}"):
             make_port(f"{vendor}/x")
@@ -99,6 +104,22 @@ def test_each_vendor_has_a_key_of_its_own(vendor: str, monkeypatch: pytest.Monke
     assert isinstance(port, MeteredPort)
     assert (port.name, port.limits) == (f"{vendor}/x", Limits())
     assert port.account.startswith(f"{vendor}:")
+
+
+async def test_a_vendors_key_goes_to_no_address_but_the_vendors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
+    async with serving(Answer([o.reply(o.said("x"))])) as service:
+        url = f"{service.url}/v1"
+        given = make_port("openai/x", base_url=url)
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        for port in (given, make_port("openai/x")):
+            async for _ in port.stream(REQUEST):
+                pass
+
+    told = [asked.headers.get("authorization") for asked in service.asked]
+    assert told == [None, "Bearer sk-canary"]
 
 
 def test_a_provider_of_ones_own_that_takes_no_address_says_so() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from loops.messages import Messages
 from loops.model import ModelRequest, ToolSpec
-from loops.providers.openai_request import DIALECTS, Dialect, to_wire
+from loops.providers.openai_request import to_wire
+from loops.providers.vendors import VENDORS, Dialect
 
 PLAIN = Dialect()
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QQ=="}}
@@ -43,7 +44,7 @@ def test_a_request_says_what_is_asked() -> None:
 
 
 def test_services_differ_in_their_words() -> None:
-    told = body("hi", system="s", max_tokens=9, dialect=DIALECTS["openai"])
+    told = body("hi", system="s", max_tokens=9, dialect=VENDORS["openai"].dialect)
 
     assert told["messages"][0]["role"] == "developer"
     assert told["max_completion_tokens"] == 9
@@ -179,7 +180,7 @@ def test_a_document_keeps_its_title() -> None:
 def test_an_address_of_a_document_is_told_to_who_fetches_it() -> None:
     content = [{"type": "document", "source": {"type": "url", "url": ADDRESS}}]
 
-    [message] = body({"role": "user", "content": content}, dialect=DIALECTS["openrouter"])[
+    [message] = body({"role": "user", "content": content}, dialect=VENDORS["openrouter"].dialect)[
         "messages"
     ]
 
@@ -209,7 +210,7 @@ def test_a_result_that_is_made_wrongly_breaks_nothing(broken: dict[str, Any]) ->
     ("vendor", "name"), [("deepseek", "reasoning_content"), ("openrouter", "reasoning")]
 )
 def test_what_the_model_thought_is_told_to_who_wants_it(vendor: str, name: str) -> None:
-    assert body("hi", CALLS, dialect=DIALECTS[vendor])["messages"][1][name] == "hm"
+    assert body("hi", CALLS, dialect=VENDORS[vendor].dialect)["messages"][1][name] == "hm"
 
 
 def test_what_the_model_thought_is_told_to_nobody_else() -> None:

@@ -10,7 +10,7 @@ from loops.messages import Messages
 from loops.model import ModelRequest, ask
 from loops.providers import anthropic_request, openai_request
 from loops.providers.openai import OpenAIModel
-from loops.providers.openai_request import DIALECTS, Dialect
+from loops.providers.vendors import VENDORS, Dialect, Vendor
 from tests.loops.providers import openai_wires as wires
 from tests.loops.providers.service import Answer, serving
 
@@ -24,7 +24,7 @@ def request(model: str = "m", max_tokens: int | None = None, **params: Any) -> M
 
 def told(vendor: str, **params: Any) -> dict[str, Any]:
     """Return what a request tells a vendor of OpenAI's protocol about thinking."""
-    body = openai_request.to_wire(request(**params), DIALECTS.get(vendor, Dialect()))
+    body = openai_request.to_wire(request(**params), VENDORS.get(vendor, Vendor()).dialect)
     return {name: value for name, value in body.items() if name in WORDS}
 
 

@@ -1,0 +1,69 @@
+"""Where a service is asked, and with whose key; nothing here is ever shown with the key."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import httpx
+
+from loops.errors import SetupError
+
+from .vendors import Vendor
+
+DIGEST = 12
+"""How many hexadecimal digits tell two accounts of a vendor apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One account with a service."""
+
+    base_url: str
+    key: str = field(repr=False)
+    account: str
+    """A name for whoever asks there with that key; it tells nothing of the key."""
+
+
+def connection_of(
+    model: str, place: Vendor, *, base_url: str | None = None, api_key: str | None = None
+) -> Connection:
+    """Return how a model is reached: what is not given comes from the vendor's variables.
+
+    An address that is given here gets no key but one that is given here: the vendor's is for
+    nobody else.
+
+    Raises:
+        SetupError: When there is no address, or no key for the vendor's own service.
+    """
+    named = os.environ.get(place.address, "").strip()
+    base = base_url or named or place.base_url
+    if not base:
+        raise SetupError(f"the model {model!r} needs an address: set {place.address}, or give one")
+    is_vendors = base in {named, place.base_url}
+    key = _checked(api_key or (os.environ.get(place.key, "") if is_vendors else ""), place.key)
+    if not key and place.key and base == place.base_url:
+        raise SetupError(f"the model {model!r} needs a key: set {place.key}, or give api_key")
+    digest = sha256(f"{base.strip().rstrip('/')}\0{key}".encode()).hexdigest()
+    return Connection(base, key, f"{model.partition('/')[0]}:{digest[:DIGEST]}")
+
+
+def _checked(key: str, variable: str) -> str:
+    key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise SetupError(f"the key ({variable}) holds characters that no header can carry")
+    return key
+
+
+def address_of(given: str, path: str) -> str:
+    """Return the address of a service's path.
+
+    Raises:
+        SetupError: When what was given is none.
+    """
+    address = f"{given.strip().rstrip('/')}{path}"
+    with suppress(httpx.InvalidURL):
+        url = httpx.URL(address)
+        if url.scheme in {"http", "https"} and url.host:
+            return address
+    raise SetupError(f"an address begins with https:// or http:// and a host; not {given!r}")
