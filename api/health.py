@@ -78,13 +78,16 @@ def _of_queues(queues: Sequence[QueueView]) -> Iterable[str]:
 
 def _of_models(models: Sequence[ModelView]) -> Iterable[str]:
     def by_model(field: str) -> list[tuple[str, float]]:
-        return [(_labels(view), float(getattr(view, field))) for view in models]
+        return [
+            (_labels(account=view.account, model=view.model), float(getattr(view, field)))
+            for view in models
+        ]
 
     accounts = {view.account: view for view in models}
     paused = [
-        (f'{{account="{name}"}}', view.paused.total_seconds()) for name, view in accounts.items()
+        (_labels(account=name), view.paused.total_seconds()) for name, view in accounts.items()
     ]
-    limited = [(f'{{account="{name}"}}', view.limited) for name, view in accounts.items()]
+    limited = [(_labels(account=name), view.limited) for name, view in accounts.items()]
     yield _metric(
         "provider_requests", "gauge", "Requests of the last minute.", by_model("requests")
     )
@@ -97,9 +100,12 @@ def _of_models(models: Sequence[ModelView]) -> Iterable[str]:
     )
 
 
-def _labels(view: ModelView) -> str:
-    model = view.model.translate({ord(each): f"\\{each}" for each in '\\"'} | {10: "\\n"})
-    return f'{{account="{view.account}",model="{model}"}}'
+def _labels(**values: str) -> str:
+    told = [f'{name}="{value.translate(_ESCAPED)}"' for name, value in values.items()]
+    return "{" + ",".join(told) + "}"
+
+
+_ESCAPED = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n"}
 
 
 def _of_streams(office: Office) -> Iterable[str]:

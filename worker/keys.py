@@ -182,7 +182,7 @@ class Keys:
 
     @property
     def providers(self) -> str:
-        """A sorted set of `<account>/<model>` of every model that was asked of late, by ms."""
+        """A sorted set of every model that was asked of late: `[account, model]` by ms."""
         return f"{self.namespace}:@providers"
 
     def account(self, account: str) -> str:

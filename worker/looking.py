@@ -92,7 +92,7 @@ async def look_at_models(link: Link, keys: Keys) -> list[ModelView]:
     """Return every model that was asked in the last day, by account and name."""
     now = await server_time(link)
     members = await link.command("ZRANGEBYSCORE", keys.providers, now - DAY, "+inf")
-    names = sorted(tuple(member.decode().split("/", 1)) for member in members)
+    names = sorted((str(account), str(model)) for account, model in map(orjson.loads, members))
     asked = [
         ("HGETALL", key)
         for account, model in names

@@ -8,6 +8,7 @@ again then. Waiting is no failure, so it costs a run none of its tries.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -16,6 +17,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import cast
 
+import orjson
 from redis.exceptions import RedisError
 
 from loops.closing import closing
@@ -30,17 +32,19 @@ from .keys import Keys
 from .link import Link
 from .wire import Part
 
-LONGEST_SLEEP = 30.0
-"""Seconds after which whoever waits looks again."""
+LONGEST_SLEEP = timedelta(seconds=30)
+"""After how long whoever waits looks again, and says in the worker's log for what."""
 
-SPREAD = 0.25
-"""Up to how many seconds more each of those sleeps who wait for the same moment."""
+SPREAD = timedelta(milliseconds=250)
+"""Up to how much longer each of those sleeps who wait for the same moment."""
 
 LETTERS = 4
 """How many characters are thought to be a token, before the provider has counted."""
 
-BLOCK = 1000
+TOKENS_OF_A_PICTURE = 1000
 """How many tokens a picture or a document is thought to be."""
+
+logger = logging.getLogger("loopmill.provider")
 
 
 HeldUp = Callable[[], AbstractContextManager[None]]
@@ -73,12 +77,16 @@ class Pace:
         return PacedModel(self, port, held_up) if isinstance(port, MeteredPort) else port
 
     async def admit(self, port: MeteredPort, request: ModelRequest) -> Admission:
-        """Wait until the model may be asked."""
+        """Wait until the model may be asked.
+
+        For as long as it takes: a limit that is too small for the runs makes them slow, and fails
+        none of them.
+        """
         limits = port.limits
         takes = tokens_of(request) if limits.tokens else 0
         account, window = self._names(port)
         keys = [account, window, self._keys.providers]
-        member = f"{port.account}/{port.name}"
+        member = orjson.dumps([port.account, port.name])
         arguments: list[Part] = [member, limits.requests or 0, limits.tokens or 0, takes]
         while True:
             wait, now = cast(
@@ -86,8 +94,11 @@ class Pace:
             )
             if wait == 0:
                 return Admission(now, takes)
-            spread = random.uniform(0, SPREAD)  # noqa: S311 - no secret hangs on it
-            await asyncio.sleep(min(wait / 1000, LONGEST_SLEEP) + spread)
+            pause = timedelta(milliseconds=wait)
+            if pause > LONGEST_SLEEP:
+                logger.info("⏸ %s waits for its provider, for %s at least", port.name, pause)
+            spread = random.random() * SPREAD  # noqa: S311 - no secret hangs on it
+            await asyncio.sleep((min(pause, LONGEST_SLEEP) + spread).total_seconds())
 
     async def turned_away(
         self, port: MeteredPort, admission: Admission, after: timedelta | None
@@ -101,6 +112,7 @@ class Pace:
         """Count what a reply took; nobody waits for it."""
         if usage is None:
             return
+        # What is read from a provider's cache counts against no limit of tokens.
         told = (usage.input_tokens, usage.output_tokens, usage.cache_write_tokens)
         more = sum(count or 0 for count in told) - admission.tokens
         _, window = self._names(port)
@@ -114,12 +126,13 @@ class Pace:
 
 
 class PacedModel:
-    """A model that is asked at its provider's pace."""
+    """A model that is asked at its provider's pace, by one turn."""
 
     def __init__(self, pace: Pace, port: MeteredPort, held_up: HeldUp) -> None:
         self._pace = pace
         self._port = port
         self._held_up = held_up
+        self._give_up: float | None = None
         self.name = port.name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -129,29 +142,41 @@ class PacedModel:
             RateLimited: When that went on for too long, or came after a part of the reply.
             ProviderError: When the service fails otherwise.
         """
-        pace, port = self._pace, self._port
-        give_up = monotonic() + pace.patience.total_seconds()
         has_begun = has_said = False
         while True:
             with self._held_up():
-                admission = await pace.admit(port, request)
-            reply = port.stream(request)
+                admission = await self._pace.admit(self._port, request)
+            reply = self._reply(request, admission)
             try:
                 async with closing(reply):
                     async for event in reply:
-                        if isinstance(event, StreamEnd):
-                            pace.spent(port, admission, event.usage)
-                        if has_begun and isinstance(event, StreamStart):
-                            continue
-                        has_said = has_begun
-                        has_begun = True
-                        yield event  # noqa: ASYNC119 - whoever reads a reply closes it
+                        is_start = isinstance(event, StreamStart)
+                        if not (is_start and has_begun):
+                            yield event  # noqa: ASYNC119 - whoever reads a reply closes it
+                        has_begun, has_said = True, has_said or not is_start
             except RateLimited as error:
-                await pace.turned_away(port, admission, error.retry_after)
-                if has_said or monotonic() >= give_up:
+                await self._pace.turned_away(self._port, admission, error.retry_after)
+                if has_said or self._is_over():
                     raise
             else:
                 return
+
+    async def _reply(
+        self, request: ModelRequest, admission: Admission
+    ) -> AsyncIterator[ModelEvent]:
+        reply = self._port.stream(request)
+        async with closing(reply):
+            async for event in reply:
+                if isinstance(event, StreamEnd):
+                    self._pace.spent(self._port, admission, event.usage)
+                yield event  # noqa: ASYNC119 - whoever reads a reply closes it
+
+    def _is_over(self) -> bool:
+        """Whether the turn has been turned away for as long as it may, from its first time on."""
+        now = monotonic()
+        if self._give_up is None:
+            self._give_up = now + self._pace.patience.total_seconds()
+        return now >= self._give_up
 
 
 def tokens_of(request: ModelRequest) -> int:
@@ -168,6 +193,6 @@ def _letters(raw: object) -> int:
     if isinstance(raw, Mapping):
         told = cast("Mapping[str, object]", raw)
         if told.get("type") in {"image", "document"}:
-            return BLOCK * LETTERS
+            return TOKENS_OF_A_PICTURE * LETTERS
         return sum(map(_letters, told.values()))
     return sum(map(_letters, cast("list[object]", raw))) if isinstance(raw, list) else 0

@@ -151,15 +151,16 @@ async def test_figures_tell_how_the_limits_of_providers_stand(
     client: httpx.AsyncClient, resources: Resources
 ) -> None:
     link, keys = resources.link, resources.keys
-    names = [keys.account("acme:k"), keys.window("acme:k", 'acme/"m"'), keys.providers]
-    _, now = await link.run("admit", names, ['acme:k/acme/"m"', 0, 0, 70])
+    names = [keys.account("acme/k"), keys.window("acme/k", 'acme/"m"'), keys.providers]
+    member = orjson.dumps(["acme/k", 'acme/"m"'])
+    _, now = await link.run("admit", names, [member, 0, 0, 70])
     await link.run("pause_account", names[:1], [30_000, now])
 
     figures = (await client.get("/metrics")).text
 
-    model = 'account="acme:k",model="acme/\\"m\\""'
+    model = 'account="acme/k",model="acme/\\"m\\""'
     assert f"loopmill_provider_requests{{{model}}} 1\n" in figures
     assert f"loopmill_provider_tokens{{{model}}} 70\n" in figures
-    assert 'loopmill_provider_limited_total{account="acme:k"} 1\n' in figures
+    assert 'loopmill_provider_limited_total{account="acme/k"} 1\n' in figures
     [paused] = [line for line in figures.splitlines() if line.startswith("loopmill_provider_pau")]
     assert 20 < float(paused.rpartition(" ")[2]) <= 30

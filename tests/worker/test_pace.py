@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
+import orjson
 import pytest
 
 from loops.errors import Overloaded, RateLimited
@@ -22,7 +23,8 @@ from worker.pace import Pace, tokens_of
 
 REQUEST = ModelRequest("m", tuple(Messages.of("hello there, how are you?")))
 SAYS: list[ModelEvent] = [StreamStart("m"), TextStart(0), TextDelta(0, "hi")]
-END = StreamEnd("end_turn", usage=Usage(input_tokens=30, output_tokens=12))
+USAGE = Usage(input_tokens=20, output_tokens=12, cache_read_tokens=900, cache_write_tokens=10)
+END = StreamEnd("end_turn", usage=USAGE)
 MINUTE = 60_000
 
 
@@ -60,13 +62,18 @@ async def read(port: ModelPort) -> list[ModelEvent]:
     return [event async for event in port.stream(REQUEST)]
 
 
-async def waits(link: Link, service: Service, takes: int = 1) -> int:
-    """Return how many ms the next one would have to wait."""
+async def admitted(link: Link, service: Service, takes: int = 1) -> int:
+    """Let one more go, or return how many ms it would have to wait."""
     names = [KEYS.account(service.account), KEYS.window(service.account, service.name)]
     limits = service.limits
-    arguments = ["m/x", limits.requests or 0, limits.tokens or 0, takes]
+    member = orjson.dumps([service.account, service.name])
+    arguments = [member, limits.requests or 0, limits.tokens or 0, takes]
     wait, _ = await link.run("admit", [*names, KEYS.providers], arguments)
     return int(wait)
+
+
+async def now(link: Link) -> int:
+    return await server_time(link)
 
 
 async def view(link: Link) -> ModelView:
@@ -100,8 +107,32 @@ async def test_no_more_requests_are_let_go_than_a_minute_allows(pace: Pace, any_
         async with asyncio.timeout(0.2):
             await read(pace.over(service))
 
-    assert MINUTE * 0.9 < await waits(any_link, service) <= MINUTE + 1000
+    assert MINUTE * 0.9 < await admitted(any_link, service) <= MINUTE + 1000
     assert service.asked == 3
+
+
+@pytest.mark.parametrize(("age", "is_let_go"), [(62, True), (61, True), (59, False), (0, False)])
+async def test_a_request_counts_for_a_minute(any_link: Link, age: int, is_let_go: bool):
+    service = Service(limits=Limits(requests=1))
+    second = await now(any_link) // 1000 - age
+    window = KEYS.window(service.account, service.name)
+    await any_link.command("HSET", window, f"r{second}", 1, f"t{second}", 5)
+    await any_link.command("PEXPIRE", window, MINUTE)
+
+    wait = await admitted(any_link, service)
+
+    assert (wait == 0) is is_let_go
+    assert is_let_go or abs(wait - (61 - age) * 1000) <= 1000
+
+
+async def test_a_model_that_nobody_asks_any_more_is_forgotten(any_link: Link):
+    old = await now(any_link) - 86_400_001
+    await any_link.command("ZADD", KEYS.providers, old, orjson.dumps(["acme:k", "acme/old"]))
+
+    await admitted(any_link, Service())
+
+    assert [seen.model for seen in await look_at_models(any_link, KEYS)] == ["acme/m"]
+    assert await any_link.command("ZCARD", KEYS.providers) == 1
 
 
 async def test_tokens_are_counted_as_thought_and_then_as_told(pace: Pace, any_link: Link):
@@ -111,8 +142,8 @@ async def test_tokens_are_counted_as_thought_and_then_as_told(pace: Pace, any_li
     await read(pace.over(service))
 
     assert (await view(any_link)).tokens == 42
-    assert await waits(any_link, service, 100 - 42 - thought) == 0
-    assert await waits(any_link, service, 100) > 0
+    assert await admitted(any_link, service, 100 - 42 - thought) == 0
+    assert await admitted(any_link, service, 100) > 0
 
 
 async def test_a_request_that_is_larger_than_a_minute_goes_when_nothing_else_does(
@@ -123,20 +154,20 @@ async def test_a_request_that_is_larger_than_a_minute_goes_when_nothing_else_doe
     await read(pace.over(service))
 
     assert service.asked == 1
-    assert await waits(any_link, service) > 0
+    assert await admitted(any_link, service) > 0
 
 
 async def test_models_of_one_key_are_counted_apart_and_paused_together(pace: Pace, any_link: Link):
     small, large = (Service(limits=Limits(requests=1), name=name) for name in ("a/s", "a/l"))
     for service in (small, large):
         await read(pace.over(service))
-    assert await waits(any_link, Service(name="a/other")) == 0
+    assert await admitted(any_link, Service(name="a/other")) == 0
 
     await any_link.run("pause_account", [KEYS.account("acme:k")], [5000, await now(any_link)])
 
     for service in (small, large, Service(name="a/other")):
-        assert 4000 < await waits(any_link, service) <= 5000
-    assert await waits(any_link, Service(account="acme:other")) == 0
+        assert 4000 < await admitted(any_link, service) <= 5000
+    assert await admitted(any_link, Service(account="acme:other")) == 0
 
 
 async def test_a_request_that_was_turned_away_is_made_again_when_the_pause_is_over(
@@ -178,7 +209,7 @@ async def test_after_a_pause_those_who_waited_come_back_by_and_by(any_link: Link
     await any_link.command("HSET", account, "until", await now(any_link), "given", 0)
     await any_link.command("PEXPIRE", account, MINUTE)
 
-    at_once = [await waits(any_link, service) for _ in range(3)]
+    at_once = [await admitted(any_link, service) for _ in range(3)]
 
     assert at_once[:2] == [0, 0]
     assert 0 < at_once[2] <= 1000
@@ -215,6 +246,24 @@ async def test_a_request_that_is_turned_away_for_too_long_fails(any_link: Link):
     assert service.asked == 1
 
 
+async def test_a_turn_is_turned_away_for_no_longer_than_it_may_however_often_it_asks(
+    any_link: Link,
+):
+    pace = Pace(any_link, KEYS, patience=timedelta(milliseconds=300))
+    service = Service([[limited(0.1)]])
+    paced = pace.over(service)
+    began = await now(any_link)
+    for _ in range(2):
+        with pytest.raises(RateLimited):
+            await read(paced)
+
+    assert await now(any_link) - began < 5000
+    asked = service.asked
+    with pytest.raises(RateLimited):
+        await read(paced)
+    assert service.asked == asked + 1
+
+
 async def test_a_reply_that_is_turned_away_in_its_middle_is_not_begun_again(pace: Pace):
     service = Service([[*SAYS, limited(0)], [*SAYS, END]])
 
@@ -246,7 +295,3 @@ def test_what_a_model_is_told_of_tools_counts_too():
     tool = ToolSpec("f", "about", {"type": "object", "title": "x" * 4000})
 
     assert tokens_of(ModelRequest("m", (), tools=(tool,), system="y" * 400)) >= 1100
-
-
-async def now(link: Link) -> int:
-    return await server_time(link)
