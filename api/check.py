@@ -109,7 +109,7 @@ def _look_at_model(entry: ModelEntry, environ: Mapping[str, str]) -> Finding:
         port = entry.port(environ)
     except SetupError as error:
         return Finding("model", str(error), is_problem=True)
-    return Finding("model", f"{entry.model_name}: {port.name}, {port.account}")
+    return Finding("model", f"{entry.model_name!r}: {port.name}, {port.account}")
 
 
 def _look_at_app(settings: Settings) -> Iterable[Finding]:

@@ -1,4 +1,4 @@
-"""The port behind which models are asked, and the pure fold of a reply into a message."""
+"""The port behind which models are asked, and the names by which they are found."""
 
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Mapping
@@ -38,9 +38,10 @@ class ModelRequest:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What else the provider takes, by the provider's own names.
 
-    Of the models that ship all understand `thinking`: None, "adaptive", "low", "medium", "high", a
-    number of tokens, or an object in the vendor's own words; `tools` of the vendor, which stand
-    beside ours; and `extra_body`, whose fields go before all others.
+    The models that ship understand besides: `thinking` (None, "adaptive", "low", "medium", "high",
+    a number of tokens, or an object in the vendor's own words), as far as their vendor can be told;
+    `tools` of the vendor, which stand beside ours; and `extra_body`, whose fields go before all
+    others.
     """
 
 
@@ -199,7 +200,7 @@ def resolve_model(model: str | ModelPort) -> ModelPort:
     if not isinstance(model, str):
         return _checked(model)
     named = _named.get(model)
-    return _checked(make_port(model) if named is None else named())
+    return make_port(model) if named is None else _checked(named())
 
 
 def make_port(model: str, **connection: str) -> ModelPort:
@@ -227,7 +228,7 @@ def make_port(model: str, **connection: str) -> ModelPort:
         raise SetupError(
             f"the provider of {vendor!r} cannot be made for {model!r}: {error}"
         ) from error
-    return factory(name, **connection)
+    return _checked(factory(name, **connection))
 
 
 def _checked(port: ModelPort) -> ModelPort:
@@ -243,4 +244,18 @@ def _checked(port: ModelPort) -> ModelPort:
             f"the model port {name!r} has no stream; write async def stream(self, request) "
             "with yield"
         )
+    if isinstance(port, MeteredPort):
+        _check_meter(port)
     return port
+
+
+def _check_meter(port: MeteredPort) -> None:
+    account, limits = cast("object", port.account), cast("object", port.limits)
+    if not (isinstance(account, str) and account.isprintable() and account):
+        raise SetupError(f"the account of the model port {port.name!r} is a name, not {account!r}")
+    numbers = (limits.requests, limits.tokens) if isinstance(limits, Limits) else (0,)
+    if not all(each is None or (type(each) is int and each > 0) for each in numbers):
+        raise SetupError(
+            f"the limits of the model port {port.name!r} are Limits of whole numbers above zero, "
+            f"or of None; not {limits!r}"
+        )

@@ -47,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--concurrency", type=int, default=CONCURRENCY)
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    # A line for each request of a model, with its address, tells nobody anything.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         settings = Settings.from_env(os.environ)
         return run(serve_worker(settings, given.queues, concurrency=given.concurrency))

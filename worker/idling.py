@@ -27,6 +27,7 @@ class Idling:
         self._freed: asyncio.Task[None] | None = None
         self._go_on = asyncio.Event()
         self._became_idle = asyncio.Event()
+        self._became_still = asyncio.Event()
         self._idle_since: float | None = None
         self._idled = 0.0
         self._settling: asyncio.TimerHandle | None = None
@@ -78,6 +79,10 @@ class Idling:
             self._go_on.set()
             await asyncio.wait({self._freed})
 
+    async def until_still(self) -> None:
+        """Wait until all that the run does is wait, be it for its provider."""
+        await self._became_still.wait()
+
     async def until_idle(self) -> None:
         """Wait until all that the run does is wait."""
         await self._became_idle.wait()
@@ -92,6 +97,10 @@ class Idling:
 
     def _note(self) -> None:
         is_still = self._busy == 0 and self._waits + self._held_up > 0
+        if is_still:
+            self._became_still.set()
+        else:
+            self._became_still.clear()
         if is_still and self._idle_since is None:
             self._idle_since = monotonic()
         elif not is_still and self._idle_since is not None:

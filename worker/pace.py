@@ -23,7 +23,8 @@ from redis.exceptions import RedisError
 from loops.closing import closing
 from loops.errors import RateLimited
 from loops.messages import Usage
-from loops.model import MeteredPort, ModelPort, ModelRequest
+from loops.model import MeteredPort, ModelPort, ModelRequest, ask
+from loops.providers.failures import LONGEST_WAIT
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 from loops.tasks import overlook
 
@@ -60,6 +61,21 @@ class Admission:
     """How many tokens were counted for it."""
 
 
+class Patience:
+    """For how long a turn waits for a provider that turns it away, from the first time on."""
+
+    def __init__(self, limit: timedelta) -> None:
+        self._limit = limit.total_seconds()
+        self._ends: float | None = None
+
+    def lasts(self, longer: timedelta = timedelta(0)) -> bool:
+        """Whether the turn waits that much longer."""
+        now = monotonic()
+        if self._ends is None:
+            self._ends = now + self._limit
+        return now + longer.total_seconds() < self._ends
+
+
 class Pace:
     """Lets models be asked at the pace that their providers allow."""
 
@@ -76,11 +92,16 @@ class Pace:
         """
         return PacedModel(self, port, held_up) if isinstance(port, MeteredPort) else port
 
-    async def admit(self, port: MeteredPort, request: ModelRequest) -> Admission:
+    async def admit(
+        self, port: MeteredPort, request: ModelRequest, patience: Patience
+    ) -> Admission:
         """Wait until the model may be asked.
 
-        For as long as it takes: a limit that is too small for the runs makes them slow, and fails
-        none of them.
+        For a place within the limits as long as it takes: one that is too small for the runs makes
+        them slow, and fails none of them.
+
+        Raises:
+            RateLimited: When the provider wants nobody to ask for longer than the patience lasts.
         """
         limits = port.limits
         takes = tokens_of(request) if limits.tokens else 0
@@ -89,12 +110,17 @@ class Pace:
         member = orjson.dumps([port.account, port.name])
         arguments: list[Part] = [member, limits.requests or 0, limits.tokens or 0, takes]
         while True:
-            wait, now = cast(
-                "list[int]", await insist(self._link, "admit", keys=keys, arguments=arguments)
-            )
+            told = await insist(self._link, "admit", keys=keys, arguments=arguments)
+            wait, now, is_paused = cast("list[int]", told)
             if wait == 0:
                 return Admission(now, takes)
             pause = timedelta(milliseconds=wait)
+            if is_paused and not patience.lasts(pause):
+                raise RateLimited(
+                    f"the model {port.name!r} may not be asked for {pause}, since its provider "
+                    "turned requests away; the turn does not wait that long",
+                    retry_after=pause,
+                )
             if pause > LONGEST_SLEEP:
                 logger.info("⏸ %s waits for its provider, for %s at least", port.name, pause)
             spread = random.random() * SPREAD  # noqa: S311 - no secret hangs on it
@@ -104,7 +130,7 @@ class Pace:
         self, port: MeteredPort, admission: Admission, after: timedelta | None
     ) -> None:
         """Let nobody ask with the port's key before its provider wants to be asked again."""
-        asked = "" if after is None else round(after / timedelta(milliseconds=1))
+        asked = "" if after is None else round(min(after, LONGEST_WAIT) / timedelta(milliseconds=1))
         account, _ = self._names(port)
         await insist(self._link, "pause_account", keys=[account], arguments=[asked, admission.at])
 
@@ -114,11 +140,12 @@ class Pace:
             return
         # What is read from a provider's cache counts against no limit of tokens.
         told = (usage.input_tokens, usage.output_tokens, usage.cache_write_tokens)
-        more = sum(count or 0 for count in told) - admission.tokens
+        took = sum(max(0, count or 0) for count in told)
         _, window = self._names(port)
         # While the server is away nothing is counted, and nothing hangs on it.
         with suppress(RedisError):
-            counted = self._link.send_script("spend_tokens", [window], [admission.at, more])
+            arguments: list[Part] = [admission.at, admission.tokens, took]
+            counted = self._link.send_script("spend_tokens", [window], arguments)
             counted.add_done_callback(overlook)
 
     def _names(self, port: MeteredPort) -> tuple[str, str]:
@@ -132,7 +159,7 @@ class PacedModel:
         self._pace = pace
         self._port = port
         self._held_up = held_up
-        self._give_up: float | None = None
+        self._patience = Patience(pace.patience)
         self.name = port.name
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -145,7 +172,7 @@ class PacedModel:
         has_begun = has_said = False
         while True:
             with self._held_up():
-                admission = await self._pace.admit(self._port, request)
+                admission = await self._pace.admit(self._port, request, self._patience)
             reply = self._reply(request, admission)
             try:
                 async with closing(reply):
@@ -156,7 +183,7 @@ class PacedModel:
                         has_begun, has_said = True, has_said or not is_start
             except RateLimited as error:
                 await self._pace.turned_away(self._port, admission, error.retry_after)
-                if has_said or self._is_over():
+                if has_said or not self._patience.lasts():
                     raise
             else:
                 return
@@ -164,19 +191,13 @@ class PacedModel:
     async def _reply(
         self, request: ModelRequest, admission: Admission
     ) -> AsyncIterator[ModelEvent]:
-        reply = self._port.stream(request)
+        # What a port of one's own lets through is said in our words before it is looked at.
+        reply = ask(self._port, request)
         async with closing(reply):
             async for event in reply:
                 if isinstance(event, StreamEnd):
                     self._pace.spent(self._port, admission, event.usage)
                 yield event  # noqa: ASYNC119 - whoever reads a reply closes it
-
-    def _is_over(self) -> bool:
-        """Whether the turn has been turned away for as long as it may, from its first time on."""
-        now = monotonic()
-        if self._give_up is None:
-            self._give_up = now + self._pace.patience.total_seconds()
-        return now >= self._give_up
 
 
 def tokens_of(request: ModelRequest) -> int:

@@ -171,13 +171,11 @@ class RunPass:
             )
         return None
 
-    # -- the loop
-
     async def _next_ending(self, loop: asyncio.Task[Raised | None]) -> Ending:
         watched: dict[asyncio.Future[Any], Left] = {
             self._watch(self._cancelled.wait()): Left.CANCELLED,
-            self._watch(self._until_idle_in(self._lifecycle.drained())): Left.HANDED_BACK,
-            self._watch(self._until_idle_in(self._claim.slot.asked_to_park.wait())): Left.PARKED,
+            self._watch(self._drained()): Left.HANDED_BACK,
+            self._watch(self._asked_to_park()): Left.PARKED,
         }
         try:
             done = await self._first_of({loop, self.runtime.left, *watched})
@@ -204,9 +202,13 @@ class RunPass:
     def _watch(self, wait: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         return self._services.start(wait, name="watch")
 
-    async def _until_idle_in(self, wait: Coroutine[Any, Any, object]) -> None:
-        """Wait, and then until all that the run does is wait, so that it can be left at no cost."""
-        await wait
+    # A run that only waits can be left at no cost; one that waits for answers is woken by them.
+    async def _drained(self) -> None:
+        await self._lifecycle.drained()
+        await self._idling.until_still()
+
+    async def _asked_to_park(self) -> None:
+        await self._claim.slot.asked_to_park.wait()
         await self._idling.until_idle()
 
     def _time_left(self) -> float:

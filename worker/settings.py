@@ -27,6 +27,7 @@ from .keys import NAME
 PREFIX: Final = "LOOPMILL_"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST = 100 * 365 * 86_400.0
 _SIZE = re.compile(r"(\d+)\s*(B|KB|MB|GB)?", re.IGNORECASE)
 _SIZES = {"B": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 
@@ -44,7 +45,10 @@ def duration(text: str) -> timedelta:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError("write a duration such as 10s, 250ms, 5m, 1h or 7d")
-    return timedelta(seconds=float(found.group(1)) * _UNITS[found.group(2) or "s"])
+    seconds = float(found.group(1)) * _UNITS[found.group(2) or "s"]
+    if seconds > LONGEST:
+        raise ValueError("write a duration of less than a hundred years")
+    return timedelta(seconds=seconds)
 
 
 def show_duration(value: timedelta) -> str:

@@ -1,7 +1,6 @@
 """Where a service is asked, and with whose key; nothing here is ever shown with the key."""
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -13,6 +12,9 @@ from .vendors import Vendor
 
 DIGEST = 12
 """How many hexadecimal digits tell two accounts of a vendor apart."""
+
+
+MOST_PORTS = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,19 @@ def connection_of(
     if not base:
         raise SetupError(f"the model {model!r} needs an address: set {place.address}, or give one")
     is_vendors = base in {named, place.base_url}
-    key = _checked(api_key or (os.environ.get(place.key, "") if is_vendors else ""), place.key)
+    key = _checked(api_key, "api_key")
+    if not key and is_vendors:
+        key = _checked(os.environ.get(place.key), place.key)
     if not key and place.key and base == place.base_url:
         raise SetupError(f"the model {model!r} needs a key: set {place.key}, or give api_key")
     digest = sha256(f"{base.strip().rstrip('/')}\0{key}".encode()).hexdigest()
     return Connection(base, key, f"{model.partition('/')[0]}:{digest[:DIGEST]}")
 
 
-def _checked(key: str, variable: str) -> str:
-    key = key.strip()
+def _checked(given: str | None, name: str) -> str:
+    key = (given or "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise SetupError(f"the key ({variable}) holds characters that no header can carry")
+        raise SetupError(f"the key ({name}) holds characters that no header can carry")
     return key
 
 
@@ -59,11 +63,22 @@ def address_of(given: str, path: str) -> str:
     """Return the address of a service's path.
 
     Raises:
-        SetupError: When what was given is none.
+        SetupError: When what was given is none, or holds more than a scheme, a host and a path: a
+            user and a password would be sent and logged in the place of the key.
     """
-    address = f"{given.strip().rstrip('/')}{path}"
-    with suppress(httpx.InvalidURL):
+    address = given.strip().rstrip("/")
+    try:
         url = httpx.URL(address)
-        if url.scheme in {"http", "https"} and url.host:
-            return address
-    raise SetupError(f"an address begins with https:// or http:// and a host; not {given!r}")
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.userinfo or "@" in address:
+        raise SetupError("an address has no user and no password in it; give the key as api_key")
+    # What no host can have is escaped by the library, and not refused.
+    is_host = bool(url.host) and "%" not in url.host
+    is_whole = url.scheme in {"http", "https"} and is_host and (url.port or 0) <= MOST_PORTS
+    if not is_whole or url.query or url.fragment:
+        raise SetupError(
+            f"an address begins with https:// or http:// and a host, and ends with a path; "
+            f"not {address.partition('?')[0]!r}"
+        )
+    return f"{address}{path}"

@@ -20,18 +20,22 @@ class Price:
 
     input: float = 0.0
     output: float = 0.0
-    cache_read: float = 0.0
-    cache_write: float = 0.0
+    cache_read: float | None = None
+    """As much as other input, where nobody said; so is `cache_write`."""
+    cache_write: float | None = None
 
     def of(self, usage: Usage) -> float:
         """Return what a reply has cost; what the provider did not tell costs nothing."""
         cost = (
             (usage.input_tokens or 0) * self.input
             + (usage.output_tokens or 0) * self.output
-            + (usage.cache_read_tokens or 0) * self.cache_read
-            + (usage.cache_write_tokens or 0) * self.cache_write
+            + (usage.cache_read_tokens or 0) * self._or_input(self.cache_read)
+            + (usage.cache_write_tokens or 0) * self._or_input(self.cache_write)
         )
         return cost / MILLION
+
+    def _or_input(self, price: float | None) -> float:
+        return self.input if price is None else price
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Deployment:
 
     model: str
     """`vendor/model`, as its provider knows it."""
-    base_url: str | None = None
+    base_url: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     max_tokens: int | None = None
     """The limit of a reply, where the request names none."""
@@ -65,7 +69,9 @@ class DeployedModel:
         self._port = port
         self._deployment = deployment
         self.name = port.name
-        self.limits = deployment.limits
+        own = port.limits if isinstance(port, MeteredPort) else Limits()
+        told = deployment.limits
+        self.limits = Limits(told.requests or own.requests, told.tokens or own.tokens)
         vendor = deployment.model.partition("/")[0]
         self.account = port.account if isinstance(port, MeteredPort) else vendor
 
@@ -102,4 +108,6 @@ async def _next(
         async with asyncio.timeout_at(deadline):
             return await anext(events, None)
     except TimeoutError as error:
-        raise Timeout(f"the model {model!r} took longer for its reply than it may") from error
+        raise Timeout(
+            f"the model {model!r} took longer for its reply than the timeout that is configured"
+        ) from error

@@ -36,6 +36,9 @@ LONGEST_WAIT = timedelta(minutes=10)
 SHOWN = 300
 """How many characters of a refusal's text an error shows."""
 
+SHORTEST_SECRET = 6
+"""A key that is shorter is none: it stands in for one where none is asked for."""
+
 READ = 4096
 """How many characters of a refusal's text are looked at."""
 
@@ -108,7 +111,7 @@ _OF_REPLIES = frozenset({"choices", "content", "output"})
 
 def hidden(text: str, secret: str) -> str:
     """Return the text without the secret, which a service may have echoed."""
-    return text.replace(secret, "[key]") if secret else text
+    return text.replace(secret, "[key]") if len(secret) >= SHORTEST_SECRET else text
 
 
 def failure_of_refusal(model: str, refusal: Refusal, *, secret: str = "") -> ProviderError:

@@ -153,7 +153,7 @@ async def test_figures_tell_how_the_limits_of_providers_stand(
     link, keys = resources.link, resources.keys
     names = [keys.account("acme/k"), keys.window("acme/k", 'acme/"m"'), keys.providers]
     member = orjson.dumps(["acme/k", 'acme/"m"'])
-    _, now = await link.run("admit", names, [member, 0, 0, 70])
+    _, now, _ = await link.run("admit", names, [member, 0, 0, 70])
     await link.run("pause_account", names[:1], [30_000, now])
 
     figures = (await client.get("/metrics")).text

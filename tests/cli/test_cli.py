@@ -139,7 +139,7 @@ def test_check_says_which_models_are_configured(place: Place) -> None:
     shown = place.loopmill("check", LOOPMILL_CONFIG=str(file))
 
     assert shown.returncode == 1
-    assert re.search(r"✓ model\s+fast: groq/llama, groq:[0-9a-f]{12}\n", shown.stdout)
+    assert re.search(r"✓ model\s+'fast': groq/llama, groq:[0-9a-f]{12}\n", shown.stdout)
     assert re.search(r"! model\s+the configured model 'slow': .* set NOT_SET\n", shown.stdout)
     assert "canary" not in shown.stdout + shown.stderr
 

@@ -4,9 +4,11 @@ import httpx
 import pytest
 
 from loops.errors import (
+    ContextTooLong,
     Incomplete,
     InvalidRequest,
     LoopFailed,
+    Overloaded,
     ProviderError,
     RateLimited,
     SetupError,
@@ -77,7 +79,10 @@ def test_a_connection_that_broke_is_not_one_that_was_never_there(
         (422, InvalidRequest, False),
         (429, RateLimited, True),
         (500, Unavailable, True),
-        (529, Unavailable, True),
+        (402, Unauthorized, False),
+        (503, Overloaded, True),
+        (504, Timeout, True),
+        (529, Overloaded, True),
     ],
 )
 def test_a_status_says_whether_another_try_may_help(
@@ -88,8 +93,7 @@ def test_a_status_says_whether_another_try_may_help(
     assert type(failure) is kind
     assert isinstance(failure, ProviderError)
     assert (failure.retryable, failure.status) == (retryable, status)
-    assert str(failure).startswith(f"the model 'port' answered {status} ")
-    assert str(failure).endswith(": why")
+    assert str(failure) == f"the model 'port' answered {status}: why"
     assert "secret" not in str(failure)
 
 
@@ -98,7 +102,8 @@ def test_a_status_says_whether_another_try_may_help(
     [
         ("7", timedelta(seconds=7)),
         (" 1.5 ", timedelta(seconds=1.5)),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("Wed, 21 Oct 2020 07:28:00 GMT", timedelta(0)),
+        ("999999", timedelta(minutes=10)),
         ("-3", None),
         ("9" * 30, None),
         ("soon", None),
@@ -125,7 +130,7 @@ def test_a_body_that_nobody_has_read_is_left_out() -> None:
 
     failure = failure_of("port", error)
 
-    assert str(failure) == "the model 'port' answered 503 Service Unavailable"
+    assert str(failure) == "the model 'port' answered 503"
 
 
 def test_a_long_body_is_shown_in_part() -> None:
@@ -138,3 +143,10 @@ def test_anything_else_is_a_fault_of_the_port(error: Exception) -> None:
 
     assert type(failure) is LoopFailed
     assert str(failure).startswith(f"the model port 'port' raised {type(error).__name__}: ")
+
+
+def test_a_prompt_that_is_too_long_is_known_from_any_port() -> None:
+    failure = failure_of("port", answered(400, "prompt is too long: 205 tokens > 200 maximum"))
+
+    assert isinstance(failure, ContextTooLong)
+    assert (failure.limit, failure.sent) == (200, 205)

@@ -6,7 +6,7 @@ import pytest
 
 from loops.errors import SetupError
 from loops.messages import Messages
-from loops.model import Limits, ModelRequest, resolve_model
+from loops.model import Limits, ModelPort, ModelRequest, register_provider, resolve_model
 from loops.providers.deployment import DeployedModel
 from loops.reply import StreamEnd
 from tests.loops.providers import anthropic_wires as a
@@ -93,17 +93,66 @@ def test_a_key_that_is_not_set_is_named_and_not_shown(file: Path) -> None:
         configuration.check({})
 
 
+@pytest.mark.parametrize(("key", "mend"), [("env/", "env/OUR_KEY"), ("env/NO", "set NO")])
+def test_a_variable_that_is_not_there_is_said_with_the_mend(
+    file: Path, key: str, mend: str
+) -> None:
+    file.write_text(f"model_list: [{{model_name: x, params: {{model: groq/b, api_key: {key}}}}}]")
+
+    with pytest.raises(SetupError, match=f"model 'x': its key is '{key}'.*{mend}"):
+        read_configuration(file).check({})
+
+
+def test_what_a_provider_of_ones_own_raises_shows_no_key(file: Path) -> None:
+    def factory(name: str, *, api_key: str) -> ModelPort:
+        raise LookupError(f"{name} cannot be had with {api_key}")
+
+    register_provider("own", factory)
+    file.write_text("model_list: [{model_name: x, params: {model: own/b, api_key: sk-canary}}]")
+
+    with pytest.raises(SetupError, match="model 'x': LookupError") as refused:
+        read_configuration(file).check({})
+
+    assert "canary" not in str(refused.value)
+
+
+def test_remarks_of_other_programs_are_passed_over(file: Path) -> None:
+    entry = "{model_name: x, litellm_params: {model: vllm/b}, model_info: {mode: chat}}"
+    file.write_text(f"model_list: [{entry}]")
+
+    [read] = read_configuration(file).model_list
+
+    assert read.port({}).name == "vllm/b"
+
+
 def test_sections_of_other_programs_are_passed_over(file: Path) -> None:
     file.write_text("litellm_settings: {drop_params: true}\ngeneral_settings: {master_key: x}")
 
-    assert read_configuration(file).model_list == ()
+    assert read_configuration(file).model_list == []
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("- a", "holds no sections"),
-        ("model_list: {", "is no YAML"),
+        ("model_list: {", "cannot be read as YAML at line 1"),
+        ("model_list: []\nmodel_list: []", "at line 1: 'model_list' stands twice; remove one"),
+        ("model_list: [{model_name: x, params: {model: a/b, api_key: 2020-13-45}}]", "as YAML"),
+        ("[" * 5000, "cannot be read as YAML"),
+        ("1: 2", r"yaml: \[1\]: keys should be strings"),
+        ("model_list:", "model_list: input should be a valid list"),
+        (
+            "model_list: [{model_name: x, params: {model: a/b, timeout: 99999999999999d}}]",
+            "less than a hundred years",
+        ),
+        (
+            "model_list: [{model_name: x, params: {model: a/b, rpm: true}}]",
+            "rpm: input should be a valid integer",
+        ),
+        (
+            "model_list: [{model_name: x, params: {model: a/b, price: {input: .inf}}}]",
+            "price.input: input should be a finite number",
+        ),
         ("modell_list: []", "modell_list is nothing that is read"),
         ("model_list: [{model_name: x}]", r"model_list\[0\].params: field required"),
         ("model_list: [{model_name: x, params: {model: gpt}}]", "named 'vendor/model'.*not 'gpt'"),
@@ -140,6 +189,8 @@ def test_what_cannot_be_used_is_said_with_its_place(file: Path, text: str, said:
         "model_list: [{model_name: x, params: {model: a/b, api_key: sk-canary, rpm: sk-canary}}]",
         "model_list:\n  - api_key: 'sk-canary\n  - }",
         "model_list: [{model_name: x, params: {model: a/b, api_key: [sk-canary]}}]",
+        "model_list: [{model_name: x, params: {model: a/b, api_key: *sk-canary}}]",
+        "model_list: [{model_name: x, params: {model: a/b, api_key: !sk-canary }}]",
     ],
 )
 def test_no_error_shows_a_key(file: Path, text: str) -> None:

@@ -146,7 +146,7 @@ async def test_a_frozen_worker_loses_its_job_and_lives_on(
 ):
     queue = QueueClient(link, KEYS)
     first = start(redis_url)
-    await queue.enqueue("tools", "last", ["job", 7])
+    await queue.enqueue("tools", "linger", ["job", 60])
     await _noted(link, "began", "job")
     second = start(redis_url)
 

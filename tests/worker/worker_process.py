@@ -33,6 +33,11 @@ async def last(ctx: dict[str, Any], name: str, seconds: float) -> None:
     await note(ctx, name, "ended")
 
 
+async def linger(ctx: dict[str, Any], name: str, seconds: float) -> None:
+    """Take some time, unless somebody has taken it before."""
+    await last(ctx, name, seconds if ctx["claim"].lapses == 0 else 0.5)
+
+
 async def block(ctx: dict[str, Any], name: str, seconds: float) -> None:
     """Hold up the whole event loop for some time, unless somebody did so before."""
     await note(ctx, name, "began")
@@ -49,7 +54,7 @@ async def main() -> int:
         lease=timedelta(seconds=float(lease)),
         stall=timedelta(seconds=float(stall)),
     )
-    functions = [job_function(f, name=f.__name__) for f in (note, last, block)]
+    functions = [job_function(f, name=f.__name__) for f in (note, last, linger, block)]
     async with open_link(url) as link:
         worker = make_worker(link, functions, told=told, concurrency=int(slots), ctx={"link": link})
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)

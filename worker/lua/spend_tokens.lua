@@ -1,9 +1,14 @@
--- Count the tokens that a reply took beside those that it was thought to take.
+-- Count the tokens that a reply took: beside those that it was thought to take, while that second
+-- counts; else all of them now, when they are told.
 -- KEYS: window
--- ARGV: when its request was admitted, in ms; tokens
--- Returns the tokens of that second.
-local KEPT = 120000
+-- ARGV: when its request was admitted, in ms; tokens that were thought; tokens that it took
+-- Returns the tokens of the second that was changed.
+-- uses: queue
+local MINUTE, KEPT = 60, 120000
 local second = math.floor(tonumber(ARGV[1]) / 1000)
-local count = redis.call('HINCRBY', KEYS[1], string.format('t%d', second), ARGV[2])
+local now = math.floor(clock() / 1000)
+local more = tonumber(ARGV[3]) - tonumber(ARGV[2])
+if second < now - MINUTE then second, more = now, tonumber(ARGV[3]) end
+local count = redis.call('HINCRBY', KEYS[1], string.format('t%d', second), string.format('%d', more))
 redis.call('PEXPIRE', KEYS[1], KEPT)
 return count

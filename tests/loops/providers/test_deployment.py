@@ -3,12 +3,21 @@
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from loops.errors import SetupError, Timeout
 from loops.messages import Messages, Usage
-from loops.model import Limits, MeteredPort, ModelPort, ModelRequest, make_port, register_provider
+from loops.model import (
+    Limits,
+    MeteredPort,
+    ModelPort,
+    ModelRequest,
+    make_port,
+    register_provider,
+    resolve_model,
+)
 from loops.providers.deployment import DeployedModel, Deployment, Price
 from loops.providers.exchange import new_client
 from loops.providers.scripted import scripted
@@ -35,6 +44,34 @@ def test_a_price_is_for_a_million_tokens(usage: Usage, cost: float) -> None:
     price = Price(input=3, output=15, cache_read=0.3, cache_write=3.75)
 
     assert price.of(usage) == pytest.approx(cost)
+
+
+def test_what_is_cached_costs_as_other_input_where_nobody_said() -> None:
+    usage = Usage(input_tokens=10, cache_read_tokens=90, cache_write_tokens=900)
+
+    assert Price(input=1000).of(usage) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://h/v1",
+        "h/v1",
+        "http://h/v1?api-version=2024",
+        "http://h/v1#there",
+        "http://h:99999/v1",
+        "http://bob:canary@h/v1",
+        "bob:canary@h:1/v1",
+        "http://h/v1?key=canary",
+        "http://[",
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_and_no_password_shown(address: str) -> None:
+    with pytest.raises(SetupError, match="an address") as refused:
+        make_port("vllm/x", base_url=address)
+
+    assert "canary" not in str(refused.value)
+    assert "canary" not in repr(Deployment("vllm/x", base_url=address))
 
 
 async def test_a_reply_that_takes_too_long_as_a_whole_is_a_timeout() -> None:
@@ -177,3 +214,51 @@ async def test_what_a_service_wants_remembered_is_forgotten() -> None:
                 pass
 
     assert [asked.headers.get("cookie") for asked in service.asked] == [None, None]
+
+
+class Own:
+    """A port of one's own whose provider counts."""
+
+    name = "own/x"
+
+    def __init__(self, account: Any = "own:k", limits: Any = Limits(7, 8)) -> None:  # noqa: B008 - it is frozen
+        self.account = account
+        self.limits = limits
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        return scripted("hi").stream(request)
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [(Limits(), Limits(7, 8)), (Limits(3), Limits(3, 8)), (Limits(None, 9), Limits(7, 9))],
+)
+def test_limits_that_the_configuration_does_not_name_stay_the_ports_own(
+    told: Limits, kept: Limits
+) -> None:
+    def factory(name: str) -> Own:
+        del name
+        return Own()
+
+    register_provider("own", factory)
+
+    deployed = DeployedModel(Deployment("own/x", limits=told))
+
+    assert (deployed.limits, deployed.account) == (kept, "own:k")
+
+
+@pytest.mark.parametrize(
+    ("port", "said"),
+    [
+        (Own(account=None), "account"),
+        (Own(account=""), "account"),
+        (Own(account="a\ud800"), "account"),
+        (Own(limits=None), "limits"),
+        (Own(limits=Limits(True)), "limits"),
+        (Own(limits=Limits(0)), "limits"),
+        (Own(limits={"requests": 1}), "limits"),
+    ],
+)
+def test_a_port_whose_limits_are_none_is_refused(port: Own, said: str) -> None:
+    with pytest.raises(SetupError, match=f"the {said} of the model port 'own/x'"):
+        resolve_model(port)
