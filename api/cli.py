@@ -1,7 +1,7 @@
 """The `loopmill` command: what can be typed, and nothing else.
 
-A command is imported when it is called: one that only asks the API need not wait until all that
-serves it has been imported, nor a worker.
+A command is imported when it is called: `loopmill run` need not wait until all of what serves the
+API has been imported, nor a worker. That is the one place where names become modules.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from api.server import check_address, serve_api
 from worker.settings import Settings
 
 from .plainly import said_plainly
-from .settled import serving_settings
+from .serving_settings import serving_settings
 
 
 @click.command()

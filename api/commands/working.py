@@ -12,7 +12,7 @@ from worker.__main__ import main as serve_worker
 from worker.settings import Settings
 
 from .plainly import said_plainly
-from .settled import serving_settings
+from .serving_settings import serving_settings
 
 
 @click.command()

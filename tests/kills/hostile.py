@@ -32,6 +32,8 @@ class HostileProvider(Service):
     """Speaks Anthropic's Messages and Chat Completions."""
 
     counts: Counter[bytes] = field(default_factory=Counter[bytes])
+    failed: Counter[str] = field(default_factory=Counter[str])
+    """How often it has failed, by kind."""
 
     def answer_to(self, asked: Asked) -> Answer:
         """Fail as is this conversation's lot, then answer."""
@@ -48,6 +50,7 @@ class HostileProvider(Service):
         return self._failure(lot[before], chunks, wire)
 
     def _failure(self, kind: str, chunks: list[bytes], wire: Anthropic | OpenAI) -> Answer:
+        self.failed[kind] += 1
         match kind:
             case "limited":
                 body, headers = wire.refusal("rate_limit_error"), {"retry-after-ms": "20"}
