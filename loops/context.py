@@ -1,7 +1,9 @@
 """What a loop knows of its run, and what it decides with: history, inputs, the next turn."""
 
+import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast, overload
 
 from .bound_call import BoundToolCall
@@ -14,6 +16,10 @@ from .tool_list import tools_by_name
 from .tools import Tool
 
 T = TypeVar("T")
+
+
+def _time() -> str:
+    return datetime.now(UTC).isoformat()
 
 
 @dataclass(kw_only=True)
@@ -41,8 +47,6 @@ class Context:
     approvals: Sequence[str] = ()
     declined: Sequence[str] = ()
     auto: bool = True
-    replaying: bool = False
-    """Whether a resumed run has not yet come to where it was before."""
     max_turns: int = 50
     output: Any = None
     """What the run gives; None for the text of its last turn."""
@@ -100,6 +104,25 @@ class Context:
             DuplicateName: When a step of this name is being taken already.
         """
         return await self.current_runtime().step(name, function)
+
+    async def now(self) -> datetime:
+        """Return the time, in UTC; a resumed run gets the same again.
+
+        In tasks that run side by side take it in a `step`, whose name tells them apart.
+        """
+        return datetime.fromisoformat(await self.current_runtime().note("now", _time))
+
+    async def random(self) -> float:
+        """Return a number from 0 up to 1; a resumed run gets the same again, as with `now`."""
+        return await self.current_runtime().note("random", random.random)  # noqa: S311 - no secret hangs on it
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a resumed run has not yet come to where it was before.
+
+        Meanwhile nothing is asked or called anew; the code between runs again all the same.
+        """
+        return self.current_runtime().replaying
 
     def current_runtime(self) -> Runtime:
         """Return the runtime of the surrounding run, or of this context alone."""

@@ -73,6 +73,16 @@ class LocalRuntime:
         finally:
             self._steps.discard(name)
 
+    async def note(self, kind: str, give: Callable[[], T]) -> T:
+        """Return what the function gives."""
+        del kind
+        return give()
+
+    @property
+    def replaying(self) -> bool:
+        """Whether something is replayed: never, here."""
+        return False
+
     @property
     def usage(self) -> Usage:
         """What all replies so far have cost."""

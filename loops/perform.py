@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import logging
+import random
+import threading
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +12,7 @@ from functools import partial
 from traceback import format_exception
 from typing import Any, cast
 
-from .errors import AgentError, ToolTimedOut
+from .errors import AgentError, InvalidArguments, ToolTimedOut
 from .guard import Raised, outcome_of
 from .jsonable import bounded, clean_text
 from .messages import ToolResult
@@ -18,6 +20,11 @@ from .tasks import in_thread
 from .tool_context import ToolContext, running_call
 from .tools import Tool, innermost
 from .wire import plain_value
+
+FIRST_PAUSE = timedelta(milliseconds=250)
+"""The shortest pause before a tool that failed is called again; it doubles, with as much jitter."""
+
+LONGEST_PAUSE = timedelta(seconds=30)
 
 logger = logging.getLogger("loopmill.tool")
 
@@ -37,7 +44,7 @@ async def perform(
         CancelledError: When the task was cancelled from outside; the tool has been told.
     """
     limit = tool.timeout or timeout
-    outcome = await outcome_of(partial(_called, tool, arguments, context, limit))
+    outcome = await _outcome(tool, arguments, context, limit)
     is_error = isinstance(outcome, Raised)
     if isinstance(outcome, Raised) and not isinstance(outcome.error, AgentError):
         # The model reads one line of it; whoever mends the tool needs the place.
@@ -46,6 +53,37 @@ async def perform(
     content = outcome.text if isinstance(outcome, Raised) else outcome
     call = context.call
     return ToolResult(call.key, call.id, tool.name, content, is_error=is_error)
+
+
+def longest(tool: Tool, timeout: timedelta) -> timedelta:
+    """Return how long the tool may take with all its tries; `timeout` where it names no limit."""
+    tries = tool.retries + 1
+    pauses = sum((2 * _pause(retry) for retry in range(tool.retries)), timedelta(0))
+    return (tool.timeout or timeout) * tries + pauses
+
+
+async def _outcome(
+    tool: Tool, arguments: str, context: ToolContext, limit: timedelta | None
+) -> object:
+    """Call the tool until it does not fail, as often as it may be called."""
+    tried = 0
+    while True:
+        # A thread that is out of time goes on, so each try has a flag of its own.
+        flag = context.cancelled if tried == tool.retries else threading.Event()
+        attempt = replace(context, attempt=context.attempt + tried, cancelled=flag)
+        outcome = await outcome_of(partial(_called, tool, arguments, attempt, limit))
+        if not isinstance(outcome, Raised) or tried >= tool.retries:
+            return outcome
+        if isinstance(outcome.error, InvalidArguments):
+            return outcome
+        logger.info("↻ tool %s failed, try %d: %s", tool.name, tried + 1, outcome.text)
+        spread = 1 + random.random()  # noqa: S311 - no secret hangs on it
+        await asyncio.sleep(_pause(tried).total_seconds() * spread)
+        tried += 1
+
+
+def _pause(tried: int) -> timedelta:
+    return min(FIRST_PAUSE * (1 << tried), LONGEST_PAUSE)
 
 
 async def _called(

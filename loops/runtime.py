@@ -66,6 +66,19 @@ class Runtime(Protocol):
         """Return what the function gives; a resumed run does not call it again."""
         ...
 
+    async def note(self, kind: str, give: Callable[[], T]) -> T:
+        """Return what the function gives, as JSON keeps it; a resumed run gets the same again.
+
+        Unlike a step it has no name and no event: equal kinds are told apart by the turn before
+        them, and by their order.
+        """
+        ...
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a resumed run has not yet come to where it was before."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

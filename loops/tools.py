@@ -52,6 +52,11 @@ class Tool:
     """Whether a second call has no second effect, so that a lost one may be tried again."""
     read_only: bool = False
     """Whether the tool changes nothing."""
+    retries: int = 0
+    """How often the function is called again when it fails, after a pause that grows."""
+    inline: bool = False
+    """Whether calls are performed where the loop runs, and not as jobs of their own: for what takes
+    no time. After a crash such a call is performed again, unless its result was recorded."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""
@@ -87,9 +92,11 @@ class ToolOptions(TypedDict, total=False):
     queue: str
     idempotent: bool
     read_only: bool
+    retries: int
+    inline: bool
 
 
-_NOT_YET = ("retries", "concurrency", "inline")
+_NOT_YET = ("concurrency",)
 
 
 @overload
@@ -189,6 +196,9 @@ def _check_option(name: str, option: str, value: object) -> None:
         case "timeout":
             fits = value is None or (isinstance(value, timedelta) and value > timedelta(0))
             mend = "give a timedelta above zero, like timedelta(seconds=5)"
+        case "retries":
+            fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            mend = "give a whole number, 0 for none"
         case "queue":
             fits, mend = isinstance(value, str) and value != "", "give the name of a queue"
         case _:

@@ -42,6 +42,11 @@ class Answers:
         """Whether the loop waits for something, and nothing that it waits for is here."""
         return bool(self._waiting) and set(+self._held) == set(self._waiting)
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that reached the loop in an earlier pass has reached it again."""
+        return self._is_caught_up or self._given.issuperset(self._order)
+
     def is_ready(self, key: str) -> bool:
         """Whether the answer is here, and nothing has to reach the loop before it."""
         return key in self._known and not self._missing_before(key)

@@ -13,9 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import orjson
-
-from loops.errors import DuplicateName, LoopFailed, ReplayDiverged, RunLeft
+from loops.errors import ReplayDiverged, RunLeft
 from loops.events import Event, StreamEnd
 from loops.history import repair
 from loops.jsonable import clean_text
@@ -33,6 +31,7 @@ from .left import Left
 from .open_turn import Ask, DurableTurn
 from .pace import Pace
 from .publisher import Publisher
+from .steps import Steps
 from .wire import Part
 
 T = TypeVar("T")
@@ -60,7 +59,7 @@ class QueueRuntime:
         self._pace = pace
         self._is_draining = is_draining
         self._turns: dict[str, DurableTurn] = {}
-        self._steps: set[str] = set()
+        self._steps = Steps(begun.journal, publisher, idling)
         self._has_diverged = False
         self._asked = asyncio.Event()
         self._text = PublishedText()
@@ -193,7 +192,7 @@ class QueueRuntime:
         if not call.key:
             name = f"x.{short_hash(call.name, call.arguments)}"
             call = replace(call, key=self._begun.journal.numbered(name))
-        if not self._calls.offers(tool):
+        if tool.inline or not self._calls.offers(tool):
             return await self._perform_here(call, tool)
         if not self._known(call.key):
             await self._start(call, tool)
@@ -255,35 +254,23 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
-        if name in self._steps:
-            raise DuplicateName(
-                f"a step named {name!r} is being taken already; give steps at one time their names"
-            )
-        self._steps.add(name)
-        self._idling.busy(+1)
-        try:
-            value: T = orjson.loads(await self._step(name, function))
-        finally:
-            self._idling.busy(-1)
-            self._steps.discard(name)
-        return value
+        return await self._steps.take(name, function)
 
-    async def _step(self, name: str, function: Callable[[], Awaitable[object]]) -> bytes:
-        key = self._begun.journal.numbered(f"step:{name}")
-        recorded = self._begun.journal.unit(key)
-        if recorded is not None:
-            return recorded
-        value = await function()
-        try:
-            encoded = orjson.dumps(value)
-        except TypeError as error:
-            raise LoopFailed(
-                f"step {name!r} gave a {type(value).__name__}, which JSON cannot keep; "
-                "let it give text, numbers, lists or dicts"
-            ) from error
-        self._publisher.say("step.finished", {"name": name})
-        await self._publisher.send("record_unit", key, encoded)
-        return encoded
+    async def note(self, kind: str, give: Callable[[], T]) -> T:
+        """Return what the function gives, recorded; a resumed run gets the same again.
+
+        Raises:
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        before = self.last_turn
+        return await self._steps.note(f"{kind}:{before.key if before else ''}", give)
+
+    @property
+    def replaying(self) -> bool:
+        """Whether this pass has not yet come to where an earlier one was."""
+        is_at_end = self.answers.is_caught_up and not self._begun.journal.unmet_turns()
+        return not is_at_end
 
     # -- the end
 

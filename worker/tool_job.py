@@ -19,7 +19,7 @@ import orjson
 from loops.app import App
 from loops.errors import UnknownLoop
 from loops.messages import ToolCall, ToolResult
-from loops.perform import perform
+from loops.perform import longest, perform
 from loops.tasks import Owner
 from loops.tool_context import ToolContext
 from loops.tools import Tool, unknown_tool_result
@@ -181,7 +181,7 @@ class ToolJob:
             await self._until_performed(started, tool)
 
     async def _until_performed(self, started: StartedCall, tool: Tool) -> None:
-        limit = tool.timeout or self._settings.tool_timeout
+        limit = longest(tool, self._settings.tool_timeout)
         seconds = limit.total_seconds() + self._grace
         self._claim.renew_until = monotonic() + seconds + WRITING
         context = self._context_of(started)

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -126,6 +127,16 @@ async def test_a_step_works_in_a_context_alone() -> None:
         return 3
 
     assert await Context().step("count", count) == 3
+
+
+async def test_the_time_and_chance_are_to_be_had_in_a_context_alone() -> None:
+    context = Context()
+
+    now, chance = await context.now(), await context.random()
+
+    assert abs(datetime.now(UTC) - now) < timedelta(seconds=10)
+    assert 0 <= chance < 1
+    assert not context.replaying
 
 
 def test_a_tool_may_know_what_the_run_knows() -> None:

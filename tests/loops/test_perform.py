@@ -10,7 +10,7 @@ import pytest
 
 from loops.events import TextDelta
 from loops.messages import ToolCall
-from loops.perform import perform
+from loops.perform import longest, perform
 from loops.tasks import Owner
 from loops.testing import wait_until
 from loops.tool_context import ToolContext, current_tool_call
@@ -283,3 +283,72 @@ async def test_an_object_that_is_awaited_runs_in_the_loop() -> None:
             return threading.current_thread() is threading.main_thread()
 
     assert await outcome(Where(), name="where") == (True, False)
+
+
+async def test_a_tool_that_fails_is_called_again_as_often_as_it_may() -> None:
+    attempts: list[int] = []
+
+    @tool(retries=2)
+    async def flaky(context: ToolContext) -> str:
+        attempts.append(context.attempt)
+        if len(attempts) < 3:
+            raise LookupError("not yet")
+        return "now"
+
+    assert await outcome(flaky) == ("now", False)
+    assert attempts == [1, 2, 3]
+
+
+async def test_a_tool_that_goes_on_failing_gives_its_last_failure() -> None:
+    tries: list[int] = []
+
+    @tool(retries=1)
+    def broken() -> None:
+        tries.append(1)
+        raise LookupError(f"try {len(tries)}")
+
+    assert await outcome(broken) == ("LookupError: try 2", True)
+
+
+async def test_arguments_that_do_not_fit_are_not_tried_again() -> None:
+    @tool(retries=5)
+    async def double(x: int) -> int:
+        return 2 * x
+
+    content, is_error = await outcome(double, '{"x": "a"}')
+
+    assert is_error
+    assert content.startswith("InvalidArguments")
+
+
+async def test_each_try_of_a_tool_has_its_whole_time() -> None:
+    tries: list[int] = []
+
+    @tool(retries=1, timeout=timedelta(milliseconds=200))
+    async def slow() -> str:
+        tries.append(1)
+        if len(tries) == 1:
+            await asyncio.sleep(60)
+        return "done"
+
+    assert await outcome(slow) == ("done", False)
+    assert longest(slow, timedelta(minutes=5)) >= timedelta(milliseconds=400)
+
+
+async def test_a_thread_that_is_cancelled_in_a_later_try_is_told() -> None:
+    told, began = threading.Event(), threading.Event()
+
+    @tool(retries=3)
+    def stubborn(context: ToolContext) -> None:
+        if context.attempt == 1:
+            raise LookupError("again")
+        began.set()
+        if context.cancelled.wait(10):
+            told.set()
+
+    owner = Owner()
+    owner.start(perform(stubborn, "{}", ToolContext(call=CALL)), name="call")
+    await wait_until(began.is_set, within=timedelta(seconds=5))
+    await owner.close()
+
+    await wait_until(told.is_set, within=timedelta(seconds=5))

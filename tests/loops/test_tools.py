@@ -136,7 +136,15 @@ def test_options_say_how_calls_are_carried_out() -> None:
     assert (look.idempotent, look.read_only) == (True, True)
 
 
-@pytest.mark.parametrize("option", [{"retries": 2}, {"concurrency": 4}, {"inline": True}])
+@pytest.mark.parametrize("retries", [-1, 1.5, "2", True])
+def test_retries_are_a_whole_number(retries: Any) -> None:
+    def look() -> None: ...
+
+    with pytest.raises(SetupError, match=r"'look' is given retries=.*; give a whole number"):
+        tool(retries=retries)(look)
+
+
+@pytest.mark.parametrize("option", [{"concurrency": 4}])
 def test_an_option_that_does_nothing_yet_is_refused(option: Any) -> None:
     def look() -> None: ...
 

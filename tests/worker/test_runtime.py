@@ -15,6 +15,7 @@ from tests.waiting import wait_until
 from tests.worker.driving import milling
 from tests.worker.worlds import Loop, World, resumed
 from worker.link import Link
+from worker.run_record import RunStatus
 
 
 @pytest.fixture
@@ -43,6 +44,84 @@ async def test_a_step_is_taken_once(link: Link, world: World):
     assert (ended.run.output, next(taken)) == ("1 2", 3)
     assert ended.of("step.finished") == [{"name": "pay"}] * 2
     assert len(ended.of("text.delta")) == 1
+
+
+async def test_time_and_chance_are_the_same_again_when_a_run_is_resumed(link: Link, world: World):
+    seen: list[Any] = []
+
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        seen.append([await context.now(), await context.random(), await context.random()])
+        yield "seen"
+        await world.open.wait()
+        seen[-1].append(await context.now())
+
+    async with milling(link, {"agent": loop}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "text.delta")
+        ended = await resumed(mill, place, world)
+
+    first, again = seen
+    assert first == again[:3]
+    assert first[1] != first[2]
+    assert again[3] > first[0]
+    assert ended.run.status == RunStatus.COMPLETED
+
+
+async def test_a_loop_can_tell_that_it_is_replayed(link: Link, world: World):
+    seen: list[list[bool]] = []
+
+    async def loop(context: ai.Context) -> AsyncIterator[object]:
+        seen.append([context.replaying])
+        async for event in ai.default_loop(context):
+            yield event
+            if isinstance(event, ai.events.StreamEnd):
+                seen[-1].append(context.replaying)
+        yield ai.events.Custom("done", {})
+        await world.open.wait()
+        seen[-1].append(context.replaying)
+
+    agent = Loop(loop, world)
+    agent.model = scripted(in_turn([call("send", to="x")], "done"))
+    async with milling(link, {"agent": agent}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "custom.done")
+        await resumed(mill, place, world)
+
+    assert seen == [[False, False, False], [True, True, False, False]]
+
+
+async def test_an_inline_tool_is_performed_where_its_loop_runs(link: Link):
+    pids: list[str] = []
+
+    @ai.tool(inline=True)
+    async def here(context: ai.ToolContext) -> str:
+        pids.append(context.call.name)
+        return "here"
+
+    model = scripted(in_turn([call("here")], "done"))
+    async with milling(link, {"agent": ai.Agent(model=model, tools=[here])}, tools=None) as mill:
+        ended = await mill.through()
+
+    assert (ended.run.output, ended.results, pids) == ("done", ["here"], ["here"])
+    assert ended.of("tool.queued", "tool.started") == []
+
+
+async def test_a_tool_that_fails_is_called_again_by_its_worker(link: Link):
+    attempts: list[int] = []
+
+    @ai.tool(retries=2)
+    async def flaky(context: ai.ToolContext) -> str:
+        attempts.append(context.attempt)
+        if len(attempts) < 3:
+            raise LookupError("not yet")
+        return "now"
+
+    model = scripted(in_turn([call("flaky")], "done"))
+    async with milling(link, {"agent": ai.Agent(model=model, tools=[flaky])}) as mill:
+        ended = await mill.through()
+
+    assert (attempts, ended.results) == ([1, 2, 3], ["now"])
+    assert len(ended.of("tool.started")) == 1
 
 
 async def test_a_step_gives_the_same_the_first_time_as_later(link: Link, world: World):
