@@ -136,16 +136,16 @@ class Pace:
 
     def spent(self, port: MeteredPort, admission: Admission, usage: Usage | None) -> None:
         """Count what a reply took; nobody waits for it."""
-        if usage is None:
-            return
-        # What is read from a provider's cache counts against no limit of tokens.
-        told = (usage.input_tokens, usage.output_tokens, usage.cache_write_tokens)
-        took = sum(max(0, count or 0) for count in told)
-        _, window = self._names(port)
+        took = admission.tokens
+        if usage is not None:
+            # What is read from a provider's cache counts against no limit of tokens.
+            told = (usage.input_tokens, usage.output_tokens, usage.cache_write_tokens)
+            took = sum(max(0, count or 0) for count in told)
+        account, window = self._names(port)
         # While the server is away nothing is counted, and nothing hangs on it.
         with suppress(RedisError):
             arguments: list[Part] = [admission.at, admission.tokens, took]
-            counted = self._link.send_script("spend_tokens", [window], arguments)
+            counted = self._link.send_script("spend_tokens", [window, account], arguments)
             counted.add_done_callback(overlook)
 
     def _names(self, port: MeteredPort) -> tuple[str, str]:

@@ -234,7 +234,7 @@ async def test_a_provider_that_goes_on_turning_away_is_left_alone_for_longer(any
         told = ["", await now(any_link)]
         pauses.append(await any_link.run("pause_account", [account], told))
 
-    assert pauses == [500, 1000, 2000, 4000, 8000]
+    assert pauses == [250, 500, 1000, 2000, 4000]
 
 
 async def test_a_request_that_is_turned_away_for_too_long_fails(any_link: Link):
@@ -357,7 +357,9 @@ async def test_late_refusals_let_nobody_go_again_who_has_had_a_turn(any_link: Li
 async def test_what_a_long_reply_took_counts_when_it_is_told(any_link: Link):
     window, told_at = KEYS.window("acme:k", "acme/m"), await now(any_link)
 
-    await any_link.run("spend_tokens", [window], [told_at - 70_000, 40, 1000])
+    await any_link.run(
+        "spend_tokens", [window, KEYS.account("acme:k")], [told_at - 70_000, 40, 1000]
+    )
 
     service = Service(limits=Limits(tokens=1000))
     assert await admitted(any_link, service) > 0
@@ -370,3 +372,16 @@ async def test_counts_below_nothing_are_none(pace: Pace, any_link: Link):
     await read(pace.over(Service([[*SAYS, end]])))
 
     assert (await view(any_link)).tokens == 12
+
+
+async def test_a_provider_that_replies_in_between_is_never_left_alone_for_long(
+    pace: Pace, any_link: Link
+):
+    service = Service([answer for _ in range(6) for answer in ([limited(0.02)], [*SAYS, END])])
+    began = await now(any_link)
+
+    for _ in range(6):
+        await read(pace.over(service))
+
+    assert service.asked == 12
+    assert await now(any_link) - began < 6 * 1000

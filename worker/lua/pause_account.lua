@@ -7,13 +7,15 @@ local FIRST, LONGEST, FORGOTTEN, DAY = 250, 8000, 60000, 86400000
 local account, asked, admitted = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = clock()
 local before = redis.call('HMGET', account, 'until', 'strikes')
-local ends, strikes = tonumber(before[1] or 0), tonumber(before[2] or 0)
+local ends = tonumber(before[1] or 0)
 redis.call('HINCRBY', account, 'limited', 1)
 redis.call('PEXPIRE', account, DAY)
 -- Many were under way when the first of them was turned away: they tell nothing new, and do not let
 -- those go again who have had their turn after it.
 if admitted >= ends then
-  strikes = now - ends > FORGOTTEN and 0 or strikes + 1
+  -- In a row, without a reply between them.
+  local is_first = not before[2] or now - ends > FORGOTTEN
+  local strikes = is_first and 0 or tonumber(before[2]) + 1
   redis.call('HSET', account, 'strikes', strikes, 'given', 0)
   ends = math.max(ends, now + math.min(LONGEST, FIRST * 2 ^ strikes))
 end
