@@ -160,12 +160,6 @@ async def test_a_vendors_key_goes_to_no_address_but_the_vendors(
 
 
 def test_a_provider_of_ones_own_that_takes_no_address_says_so() -> None:
-    class Own:
-        name = "own/x"
-
-        def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-            raise NotImplementedError
-
     def factory(name: str) -> Own:
         del name
         return Own()
