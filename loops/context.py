@@ -135,9 +135,8 @@ class Context:
 
     def request(self) -> ModelRequest:
         """Return what the model is asked next: a copy, which later changes do not touch."""
-        port = self.port()
         return ModelRequest(
-            model=self.model if isinstance(self.model, str) else port.name,
+            model=self.model if isinstance(self.model, str) else self.port().name,
             messages=tuple(self.messages),
             system=self.system,
             tools=tuple(each.spec for each in tools_by_name(self.tools).values()),

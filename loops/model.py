@@ -223,7 +223,9 @@ def make_port(model: str, **connection: str) -> ModelPort:
             f"register_provider({vendor!r}, factory) adds one"
         )
     try:
-        inspect.signature(factory).bind(name, **connection)
+        # What takes a name alone is not looked at each time that its model is asked.
+        if connection:
+            inspect.signature(factory).bind(name, **connection)
     except TypeError as error:
         raise SetupError(
             f"the provider of {vendor!r} cannot be made for {model!r}: {error}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loops.closing import close
-from loops.errors import ProviderError
+from loops.errors import ProviderError, Refused
 from loops.events import ModelEvent, StreamEnd, StreamStart
 from loops.model import ModelPort, ModelRequest, ask, stamp
 from loops.wire import encode
@@ -87,7 +87,7 @@ class DurableTurn:
 
     @property
     def given(self) -> Sequence[ModelEvent]:
-        """What the loop was given of the turn so far."""
+        """What the loop was given of the turn so far; of one that was declined nothing."""
         return self._given
 
     @property
@@ -118,6 +118,10 @@ class DurableTurn:
                 self._given.append(event)
                 self._record.add(event)
                 yield event
+        except Refused:
+            # In a history it would make the model decline whatever comes after it.
+            self._given.clear()
+            raise
         finally:
             await close(source)
 

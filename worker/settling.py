@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from loops.context import Context
-from loops.errors import Refused, ReplayDiverged, RunError
+from loops.errors import ReplayDiverged, RunError
 from loops.jsonable import clean_text, cut_text, jsonable
 from loops.messages import Messages
 
@@ -34,10 +34,8 @@ async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> Non
     """
     # A loop may have put plain dicts there.
     context.messages = Messages.of(context.messages)
-    # A loop that came to its end has said all that it wanted to, but each call has a result. What a
-    # model had said before it declined must not stand in the history: it would decline that again.
-    is_over = ending.left is Left.COMPLETED or isinstance(ending.error, Refused)
-    turn = None if is_over else runtime.last_turn
+    # A loop that came to its end has said all that it wanted to, but each call has a result.
+    turn = None if ending.left is Left.COMPLETED else runtime.last_turn
     context.messages.extend(closing_messages(context.messages, turn, runtime.answers.result_of))
     try:
         await _send(runtime, context, ending)

@@ -144,22 +144,49 @@ def _input(block: OpenBlock) -> object:
         return {}
 
 
-_HOMES = {
-    "text_delta": "text",
-    "citations_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "thinking",
-    "input_json_delta": "tool_use",
+_DELTAS_KNOWN = {
+    "text_delta": ("text", "text"),
+    "citations_delta": ("citation", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "signature_delta": ("signature", "thinking"),
+    "input_json_delta": ("partial_json", "tool_use"),
 }
+"""The deltas that we know: what each brings, and how the kinds of blocks end that grow by it."""
+
+_UNKNOWN = ("", "")
+
+_WRITTEN = _TEXTS | {"partial_json"}
+"""What is text that is told as it comes."""
+
+
+def text_of(block: OpenBlock, delta: Mapping[str, Any]) -> str | None:
+    """Return the text by which a block that we know grows; None for a delta of another kind."""
+    name, home = _DELTAS_KNOWN.get(word(delta.get("type")), _UNKNOWN)
+    if name not in _WRITTEN or not block.is_known or not block.kind.endswith(home):
+        return None
+    text: object = delta.get(name)
+    return text if isinstance(text, str) else None
 
 
 def fits(block: OpenBlock, delta: Mapping[str, Any]) -> bool:
     """Whether the block may grow by the delta: of those that we know each has a kind of its own."""
-    home = _HOMES.get(word(delta.get("type")), "")
+    _, home = _DELTAS_KNOWN.get(word(delta.get("type")), _UNKNOWN)
     return not block.is_known or block.kind.endswith(home)
 
 
-def merge(block: OpenBlock, delta: Mapping[str, Any]) -> None:
+def change(block: OpenBlock, delta: Mapping[str, Any]) -> None:
+    """Let a block grow by a delta that is no text."""
+    name, _ = _DELTAS_KNOWN.get(word(delta.get("type")), _UNKNOWN)
+    match name, delta.get(name):
+        case "signature", str(signature) if block.is_known:
+            block.raw["signature"] = signature
+        case "citation", citation if block.is_known and name in delta:
+            block.raw["citations"] = _grown(block.raw.get("citations"), [citation])
+        case _:
+            _merge(block, delta)
+
+
+def _merge(block: OpenBlock, delta: Mapping[str, Any]) -> None:
     """Let a block grow by a delta, when we do not know the one or the other.
 
     A block that we know grows in fields that it began with: the service takes no others back.

@@ -4,14 +4,14 @@ What a provider sends and we do not know is kept: unknown blocks and fields go b
 unknown events are passed over.
 """
 
-from typing import Any, cast
+from typing import Any
 
 from loops.blocks import Raw
 from loops.errors import Incomplete, Unavailable
 from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
-from .anthropic_blocks import OpenBlock, begun, delta_of, ended, fits, merge, whole
+from .anthropic_blocks import OpenBlock, begun, change, delta_of, ended, fits, text_of, whole
 from .reader import ReplyReader
 from .sse import Frame
 from .told import Json, fields, whole_number, word
@@ -29,16 +29,6 @@ _STEPS = frozenset({"message_start", "content_block_start", "content_block_stop"
 
 CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Reasons for which a reply may end in the middle of what it had to say."""
-
-
-_TEXTS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "input_json_delta": ("partial_json", "tool_use"),
-}
-"""Where a delta of text has it, and how the kinds of blocks end that grow by it."""
-
-_NOWHERE = ("", "")
 
 
 class AnthropicReader(ReplyReader):
@@ -132,27 +122,15 @@ class AnthropicReader(ReplyReader):
         block = self._open.get(index) if isinstance(index, int) else None
         if block is None or not isinstance(delta, dict) or not delta:
             raise self._confused("sent a delta for a block that it has not begun")
-        name, home = _TEXTS.get(word(delta.get("type")), _NOWHERE)
-        text: Json = delta.get(name)
-        if isinstance(text, str) and block.is_known and block.kind.endswith(home):
+        text = text_of(block, delta)
+        if text is not None:
             self._grow(block, text, events)
-        else:
-            self._change(block, delta)
-
-    def _change(self, block: OpenBlock, delta: dict[str, Any]) -> None:
+            return
         if not fits(block, delta):
             raise self._confused(f"sent a {delta['type']} for a block of the kind {block.kind!r}")
         said = [value for name, value in delta.items() if name != "type" and value]
         self.says_more = self.says_more or bool(said)
-        match delta:
-            case {"type": "signature_delta", "signature": str(signature)} if block.is_known:
-                block.raw["signature"] = signature
-            case {"type": "citations_delta", "citation": citation} if block.is_known:
-                before: object = block.raw.get("citations")
-                kept = cast("list[object]", before) if isinstance(before, list) else []
-                block.raw["citations"] = [*kept, citation]
-            case _:
-                merge(block, delta)
+        change(block, delta)
 
     def _grow(self, block: OpenBlock, text: str, events: list[ModelEvent]) -> None:
         block.pieces.append(text)

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
 
 import loops as ai
+from loops.errors import Refused
 from loops.fold import UNPARSED
 from tests.loops.providers import anthropic_wires as a
 from tests.loops.providers import openai_wires as o
@@ -48,6 +49,26 @@ async def test_what_was_said_before_a_refusal_is_shown_and_not_remembered(
     assert again.history == [USER, USER]
     assert "I could" not in str(service.asked[1].body)
     assert len(service.asked) == 2
+
+
+async def test_nor_is_it_when_the_loop_fails_of_something_else_after_it(link: Link) -> None:
+    async with serving(DECLINED["anthropic"]) as service:
+        model = model_at(service, "anthropic")
+
+        async def loop(context: ai.Context) -> AsyncIterator[object]:
+            context.model = model
+            try:
+                async for event in ai.default_loop(context):
+                    yield event
+            except Refused as error:
+                raise LookupError("no other model is left") from error
+
+        async with milling(link, {"agent": loop}) as mill:
+            ended = await mill.through()
+
+    assert ended.run.error is not None
+    assert ended.run.error.code == "loop_failed"
+    assert ended.history == [USER]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ local before = redis.call('HMGET', account, 'until', 'strikes')
 local ends = tonumber(before[1] or 0)
 redis.call('HINCRBY', account, 'limited', 1)
 redis.call('PEXPIRE', account, DAY)
+local pause = asked or 0
 -- Many were under way when the first of them was turned away: they tell nothing new, and do not let
 -- those go again who have had their turn after it.
 if admitted >= ends then
@@ -17,10 +18,9 @@ if admitted >= ends then
   local is_first = not before[2] or now - ends > FORGOTTEN
   local strikes = is_first and 0 or tonumber(before[2]) + 1
   redis.call('HSET', account, 'strikes', strikes, 'given', 0)
-  ends = math.max(ends, now + math.min(LONGEST, FIRST * 2 ^ strikes))
+  -- A word of a second or more is believed; a shorter one is no reason to come back at once.
+  if pause < 1000 then pause = math.max(pause, math.min(LONGEST, FIRST * 2 ^ strikes)) end
 end
--- A word of a second or more is believed; a shorter one is no reason to come back at once.
-if asked and asked >= 1000 and admitted >= tonumber(before[1] or 0) then ends = now + asked end
-if asked then ends = math.max(ends, now + asked) end
+if pause > 0 then ends = math.max(ends, now + pause) end
 redis.call('HSET', account, 'until', string.format('%d', ends))
 return math.max(0, ends - now)
