@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/pytest -p no:cacheprovider
 
+# Processes start all the time here: where Python may not keep what it compiled, each compiles anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills \
   mutants lock clean .ask-peers .let-arq
