@@ -25,6 +25,16 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("busy")
 
 
+LONG = ("end_to_end", "cli", "demo")
+"""The folders whose files take long: begun first, none is left alone at the end."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files; within these and within the others the order stays random."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
     """Ctrl-C reaches the processes that tests start, also where a shell put the tests in the back.
