@@ -15,7 +15,7 @@ from loops.find import find_app
 from worker.resources import Resources, open_resources
 from worker.settings import Settings
 
-from . import errors, events, health, looking, runs, sessions
+from . import errors, events, health, hooks, looking, runs, sessions
 from .auth import Keyring, keyring_of
 from .border import Border
 from .desk import Office
@@ -26,7 +26,7 @@ from .stream_routes import Answer, StreamRoutes
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
 
-ROUTERS = (runs.router, sessions.router, looking.router, health.router)
+ROUTERS = (runs.router, hooks.router, sessions.router, looking.router, health.router)
 
 STREAMS: dict[str, Answer] = {
     "/v1/runs/(?P<run_id>[^/]+)/events": events.read_events,

@@ -108,4 +108,7 @@ async def _wait(request: Request) -> timedelta:
 AtDesk = Annotated[Desk, Depends(_desk)]
 RunBody = Annotated[schemas.RunRequest, Depends(_body(schemas.RunRequest))]
 SessionBody = Annotated[schemas.SessionRequest, Depends(_optional_body(schemas.SessionRequest))]
+read_call_answer = _body(schemas.CallAnswer)
+"""Reads the body where the route has looked up first what it is for."""
+
 Wait = Annotated[timedelta, Depends(_wait)]

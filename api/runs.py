@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
+from loops.errors import UnknownCall
 from worker.new_run import NewRun
 from worker.run_record import RunRecord, RunStatus
 
 from . import pages, tickets
 from .auth import now
-from .deps import AtDesk, RunBody, Wait
+from .deps import AtDesk, RunBody, Wait, read_call_answer
 from .desk import Desk, promptly
 from .events import Reading
 from .idempotency import idempotency
@@ -55,6 +56,7 @@ def _new_run(request: Request, body: RunRequest) -> NewRun:
         on_conflict=body.on_conflict,
         timeout=body.time_limit,
         metadata=body.metadata,
+        budget=body.budget.model_dump(exclude_none=True) if body.budget else None,
         idempotency=idempotency(request, body, but=frozenset({"stream"})),
         traceparent=_traceparent(request.headers.get("traceparent")),
     )
@@ -140,6 +142,19 @@ async def list_calls(run_id: str, desk: AtDesk) -> CallList:
     await desk.run(run_id)
     calls = await promptly(desk.office.resources.runs.calls(desk.tenant, run_id))
     return CallList(calls=calls)
+
+
+@router.post("/{run_id}/calls/{call}/result", status_code=HTTPStatus.NO_CONTENT)
+async def answer_call(run_id: str, call: str, request: Request, desk: AtDesk) -> None:
+    """Give an open call its result by hand; whoever performs it is told to stop."""
+    await desk.run(run_id)
+    runs = desk.office.resources.runs
+    ledger = await promptly(runs.calls(desk.tenant, run_id))
+    line = next((each for each in ledger if each.key == call), None)
+    if line is None:
+        raise UnknownCall(f"the run has no call {call[:200]!r}")
+    answer = await read_call_answer(request)
+    await promptly(runs.answer_call(desk.tenant, run_id, line, answer.content))
 
 
 @router.delete("/{run_id}", status_code=HTTPStatus.NO_CONTENT)

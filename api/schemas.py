@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Tag
 
 from worker.keys import NAME
-from worker.new_run import Created
+from worker.new_run import Created, OnConflict
 from worker.run_record import CallRecord, RunFailure, RunRecord, RunStatus
 from worker.runs import CancelReceipt
 from worker.sessions import SessionRecord
@@ -48,6 +48,16 @@ class InputMessage(Body):
     ]
 
 
+class BudgetRequest(Body):
+    """How much a run may take; each limit is optional."""
+
+    turns: Annotated[int, Field(gt=0)] | None = None
+    tokens: Annotated[int, Field(gt=0)] | None = None
+    usd: Annotated[float, Field(gt=0)] | None = None
+    tool_calls: Annotated[int, Field(gt=0)] | None = None
+    seconds: Annotated[float, Field(gt=0)] | None = None
+
+
 class RunRequest(Body):
     """The content of `POST /v1/runs`.
 
@@ -62,9 +72,10 @@ class RunRequest(Body):
         either("messages"),
     ]
     session_id: Name | None = None
-    on_conflict: Literal["enqueue", "reject"] = "enqueue"
+    on_conflict: OnConflict | None = None
     timeout: Annotated[float, Field(ge=SHORTEST, le=LONGEST)] | None = None
     """Seconds of running time."""
+    budget: BudgetRequest | None = None
     metadata: Metadata = Field(default_factory=dict)
     stream: bool = False
 
@@ -78,6 +89,13 @@ class RunRequest(Body):
     def time_limit(self) -> timedelta | None:
         """The limit of the run's running time, None for the configured one."""
         return None if self.timeout is None else timedelta(seconds=self.timeout)
+
+
+class CallAnswer(Body):
+    """The content of `POST /v1/runs/{id}/calls/{call}/result`."""
+
+    content: Any
+    """What the model reads: text, or any JSON."""
 
 
 class SessionRequest(Body):

@@ -1,22 +1,29 @@
 """Agents: a loop with a model, instructions and tools; and the run of one in this process."""
 
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypedDict, TypeVar, Unpack, overload
+from time import monotonic
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack, overload
 
+from .blocked import BlockedFold
 from .bound_call import BoundToolCall
+from .budget import Budget, budgeted
 from .buffer import Buffer
 from .closing import OpenEvents, close
 from .context import Context
 from .default import default_loop
-from .events import AgentEvent
+from .events import AgentEvent, HookEvent
+from .hook_registry import HookRegistry, active_registry, join_hook_registry, use_hook_registry
+from .interrupted import take_interrupted
 from .local import LocalRuntime
 from .loop_shape import Loop, begin
 from .messages import Message, MessageLike, Messages, ToolCall, Usage
 from .model import ModelPort
 from .naming import refuse_unknown
 from .output import PublishedText, read_output
-from .runtime import Scope, current_scope, surround
+from .runtime import Scope, active_scope, current_scope, surround
 from .tool_list import as_tools
 from .tools import Tool
 from .wire import as_event
@@ -26,6 +33,7 @@ class AgentOptions(TypedDict, total=False):
     """What else an agent is made with."""
 
     max_turns: int
+    budget: Budget | None
     max_tokens: int | None
     params: Mapping[str, Any]
 
@@ -40,6 +48,7 @@ class RunOptions(TypedDict, total=False):
     user: Any
     workspace: Any
     max_turns: int
+    budget: Budget | None
 
 
 class Agent:
@@ -68,6 +77,7 @@ class Agent:
         self.model = model
         self.system = system
         self.max_turns = options.get("max_turns", 50)
+        self.budget = options.get("budget")
         self.max_tokens = options.get("max_tokens")
         self.params = options.get("params", {})
         self._tools = as_tools([*as_tools(self.TOOLS), *as_tools(tools)])
@@ -100,6 +110,7 @@ class Agent:
         given: dict[str, Any] = {
             "params": self.params,
             "max_turns": self.max_turns,
+            "budget": self.budget,
             **options,
         }
         return Context(
@@ -115,11 +126,18 @@ class Agent:
         self,
         model: str | ModelPort | None = None,
         messages: Iterable[MessageLike] | str = (),
+        *,
+        hook_registry: HookRegistry | None = None,
         **options: Unpack[RunOptions],
     ) -> "AgentStream":
-        """Return a run in this process; it begins when its first event is asked for."""
+        """Return a run in this process; it begins when its first event is asked for.
+
+        Its hooks are found in the given registry, else in that of the run around it.
+        """
         context = self.context(messages, model=model, **options)
-        return AgentStream(self.loop, context, agent=self, buffer=self.LOOP_BUFFER)
+        return AgentStream(
+            self.loop, context, agent=self, buffer=self.LOOP_BUFFER, hook_registry=hook_registry
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +165,47 @@ class AgentStream(OpenEvents[AgentEvent]):
         *,
         agent: object | None = None,
         buffer: int | None = None,
+        hook_registry: HookRegistry | None = None,
     ) -> None:
         self.context = context
+        self.hook_registry = hook_registry or active_registry() or HookRegistry()
+        """Where the run's hooks are found, also by another task."""
         self._loop = loop
         self._agent = agent
-        self._runtime = LocalRuntime(context.tool_context())
-        self._text = PublishedText()
+        context.interrupted = take_interrupted(context.messages)
         self._events = Buffer(self._yielded, size=buffer)
+        around = active_scope()
+        self._runtime = LocalRuntime(
+            context.tool_context(),
+            tell=self._events.put,
+            outer=None if around is None else around.runtime,
+            known=context.interrupted.results if context.interrupted else {},
+        )
+        self._text = PublishedText()
+        self._blocked = BlockedFold()
+        self._told: deque[AgentEvent] = deque()
+        self._inside = use_hook_registry(self.hook_registry)
+
+    async def __aenter__(self) -> Self:
+        self._inside.__enter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._inside.__exit__(None, None, None)
+        await super().__aexit__(kind, error, trace)
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event."""
-        event = await anext(self._events)
+        event = self._told.popleft() if self._told else await anext(self._events)
         self._text.feed(event)
+        blocked = self._blocked.feed(event)
+        if blocked is not None:
+            self._told.append(blocked)
         return event
 
     async def aclose(self) -> None:
@@ -167,7 +214,15 @@ class AgentStream(OpenEvents[AgentEvent]):
 
     async def _yielded(self) -> AsyncIterator[AgentEvent]:
         # This runs in a task of its own from its first step to its last, so the scope ends with it.
-        surround(Scope(self._runtime, self.context, self._agent))
+        began = monotonic()
+        runtime = budgeted(
+            self._runtime,
+            self.context.budget,
+            warn=self._events.put,
+            seconds=lambda: monotonic() - began,
+        )
+        surround(Scope(runtime, self.context, self._agent))
+        join_hook_registry(self.hook_registry)
         loop = begin(self._loop, self.context)
         try:
             async for yielded in loop:
@@ -189,6 +244,16 @@ class AgentStream(OpenEvents[AgentEvent]):
         What is missing for a whole turn is mended when the history is sent to a model again.
         """
         return self._runtime.last_turn
+
+    @property
+    def blocked(self) -> bool:
+        """Whether all open work waited for hooks when the last event was read."""
+        return self._blocked.is_blocked
+
+    @property
+    def deferred_hooks(self) -> list[HookEvent]:
+        """The hooks that were open when the last event was read, as they asked."""
+        return list(self._blocked.hooks.values())
 
     @property
     def usage(self) -> Usage:

@@ -64,10 +64,13 @@ class ToolResultBlock(_Block):
     tool_use_id: str
     content: str | list[Raw] = ""
     is_error: bool = False
+    deferred: str = ""
+    """The label of the hook that the call waits for, where another run is to go on with it."""
 
     def raw(self) -> Raw:
-        """Return the block as a plain dict; `is_error` only where it is true."""
-        return self.model_dump(exclude=None if self.is_error else {"is_error"})
+        """Return the block as a plain dict; `is_error` and `deferred` only where they say much."""
+        told = (("is_error", self.is_error), ("deferred", self.deferred))
+        return self.model_dump(exclude={name for name, value in told if not value})
 
 
 class ImageBlock(_Block):

@@ -1,13 +1,15 @@
 """A model's call together with the tool that answers it, ready to be scheduled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from .approval import approved
 from .errors import InvalidArguments
 from .events import ToolCallResult
-from .messages import ToolCall
+from .messages import ToolCall, ToolResult
 from .runtime import Runtime
-from .tools import Tool
+from .tools import Tool, arguments_of
 
 
 class BoundToolCall:
@@ -43,15 +45,28 @@ class BoundToolCall:
         return self.tool.validated(self.call.arguments)
 
     async def __call__(self, **overrides: Any) -> ToolCallResult:
-        """Carry the call out, with some arguments replaced.
+        """Carry the call out, with some arguments replaced, once it is granted if it has to be.
 
         Raises:
             InvalidArguments: When the overrides do not fit, for they are the program's own.
         """
         if overrides and self.tool is not None:
             self.tool.validated({**self._given(), **overrides})
-        result = await self._runtime().call(self.call, self.tool, overrides or None)
-        return ToolCallResult.of(result, turn=self.call.number)
+        return ToolCallResult.of(await self._result(overrides or None), turn=self.call.number)
+
+    async def _result(self, overrides: Mapping[str, Any] | None) -> ToolResult:
+        runtime = self._runtime()
+        known = runtime.known(self.call)
+        if known is not None:
+            return known
+        if self.tool is None or not self.tool.require_approval:
+            return await runtime.call(self.call, self.tool, overrides)
+        # What a person grants is what is carried out, so it is put together before.
+        call = replace(self.call, arguments=arguments_of(self.call, overrides))
+        granted = await approved(call, self.tool, runtime)
+        return (
+            granted if isinstance(granted, ToolResult) else await runtime.call(granted, self.tool)
+        )
 
     def _given(self) -> dict[str, Any]:
         try:

@@ -51,6 +51,16 @@ class Buffer(Generic[T]):
         self._delivered += 1
         return self._items.popleft()
 
+    def put(self, item: T) -> None:
+        """Give the reader an item that is none of the source's, before what the source gives next.
+
+        After the end of the source nobody waits for it any more, and it is dropped.
+        """
+        if self._state == _RUNNING:
+            self._items.append(item)
+            self._produced += 1
+            self._arrival.call()
+
     async def aclose(self) -> None:
         """Close the source and wait for it; what it raises while it is closed is raised here."""
         if self._state == _NEW:

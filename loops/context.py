@@ -3,11 +3,13 @@
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast, overload
 
 from .bound_call import BoundToolCall
+from .budget import Budget
 from .errors import SetupError, TurnLimitExceeded
+from .interrupted import Interrupted
 from .messages import Message, MessageLike, Messages, ToolCall, as_message
 from .model import ModelPort, ModelRequest, resolve_model
 from .runtime import Runtime, active_scope, fallback_runtime
@@ -48,10 +50,14 @@ class Context:
     declined: Sequence[str] = ()
     auto: bool = True
     max_turns: int = 50
+    budget: Budget | None = None
+    """How much the run may take besides."""
     output: Any = None
     """What the run gives; None for the text of its last turn."""
     turns: int = 0
     """How many turns this pass has begun."""
+    interrupted: Interrupted | None = field(default=None, repr=False)
+    """The turn in whose middle the history ends; the next stream goes on with it."""
     runtime: Runtime | None = field(default=None, repr=False)
     """The runtime outside of any scope; inside, the scope's goes before it."""
 
@@ -71,15 +77,22 @@ class Context:
         Raises:
             TurnLimitExceeded: When a turn past `max_turns` would begin.
         """
+        if self.interrupted is not None:
+            return True
         if not self.messages or self.messages[-1].role == "assistant":
+            return False
+        if any(block.deferred for block in self.messages[-1].tool_results):
             return False
         if self.turns >= self.max_turns:
             raise TurnLimitExceeded(self.max_turns)
         return True
 
     def add(self, added: MessageLike | Iterable[MessageLike] | None) -> None:
-        """Append a message, or several, to the history; None is passed over."""
-        if added is None:
+        """Append a message, or several, to the history; None is passed over.
+
+        So is the message of an interrupted turn, which stands there.
+        """
+        if added is None or (self.messages and added is self.messages[-1]):
             return
         if isinstance(added, (Message, str, Mapping)):
             self.messages.append(as_message(cast("MessageLike", added)))
@@ -111,6 +124,14 @@ class Context:
         In tasks that run side by side take it in a `step`, whose name tells them apart.
         """
         return datetime.fromisoformat(await self.current_runtime().note("now", _time))
+
+    async def sleep(self, duration: timedelta | float) -> None:
+        """Wait for a duration, or for so many seconds; a resumed run waits for what is left of it.
+
+        On workers a run that sleeps holds nothing of any worker for long.
+        """
+        given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
+        await self.current_runtime().sleep(given)
 
     async def random(self) -> float:
         """Return a number from 0 up to 1; a resumed run gets the same again, as with `now`."""

@@ -2,14 +2,16 @@
 
     AgentError
     ├── RequestError            the caller asked for something impossible       → 4xx
-    │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook             → 404
+    │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook · UnknownCall → 404
     │   ├── BrokenHistory       calls and results do not pair                   → 400
-    │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · StillRunning   → 409
+    │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · StillRunning ·
+    │   │   WaitingForHook                                                      → 409
+    │   ├── HookGone            a hook's time is over                           → 410
     │   ├── InvalidInput                                                        → 422
     │   └── Busy                no room now; carries `retry_after`
     │       └── QueueFull → 429 · MemoryFull → 503
     ├── RunError                the run stops; code and message are stored on it
-    │   ├── TurnLimitExceeded · RunTimedOut · HookExpired
+    │   ├── TurnLimitExceeded · BudgetExceeded · RunTimedOut · HookExpired · HookDeferred
     │   ├── ReplayDiverged · WorkerLost · DuplicateName
     │   └── LoopFailed          the user's loop raised; see __cause__
     │       └── BadYield        the loop yielded what is no event
@@ -29,23 +31,22 @@
 
 # ruff: noqa: N818 - the names say what happened; all of them are errors, but for the one that is not
 
-import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import ClassVar
 
-_WORD = re.compile(r"(?<!^)(?=[A-Z])")
-
-
-class AgentError(Exception):
-    """The root of all errors that are raised on purpose."""
-
-    code: ClassVar[str] = "agent_error"
-    """The stable name of the error on the wire: that of its class, unless it says another one."""
-
-    def __init_subclass__(cls) -> None:
-        if "code" not in vars(cls):
-            cls.code = _WORD.sub("_", cls.__name__).lower()
+from .agent_error import AgentError
+from .provider_failures import (
+    ContextTooLong,
+    Incomplete,
+    InvalidRequest,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Refused,
+    Timeout,
+    Unauthorized,
+    Unavailable,
+)
 
 
 class RequestError(AgentError):
@@ -76,6 +77,14 @@ class UnknownHook(RequestError):
     """No hook of the run has the label."""
 
 
+class UnknownCall(RequestError):
+    """No call of the run has the key."""
+
+
+class HookGone(RequestError):
+    """Nobody may answer the hook any more: its time is over."""
+
+
 class BrokenHistory(RequestError):
     """Calls and results of a history do not pair, or it holds what no provider takes."""
 
@@ -100,6 +109,17 @@ class SessionBusy(RequestError):
         super().__init__(
             f"session {session_id!r} belongs to run {run_id!r} until that ends; "
             "wait for it, or send on_conflict 'enqueue'"
+        )
+
+
+class WaitingForHook(RequestError):
+    """The session's run waits for somebody's answer, so another one would wait for long."""
+
+    def __init__(self, session_id: str, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"session {session_id!r} belongs to run {run_id!r}, which waits for a hook; answer it "
+            "(/v1/hooks), or send on_conflict 'enqueue', 'interrupt' or 'rollback'"
         )
 
 
@@ -140,6 +160,18 @@ class TurnLimitExceeded(RunError):
         )
 
 
+class BudgetExceeded(RunError):
+    """The run would take more than its budget allows."""
+
+    def __init__(self, name: str, limit: float) -> None:
+        self.name = name
+        self.limit = limit
+        super().__init__(
+            f"the run has used its budget of {limit:g} {name.replace('_', ' ')}; "
+            "give it a larger one if it needs more"
+        )
+
+
 class RunTimedOut(RunError):
     """The run was computing for longer than its timeout allows."""
 
@@ -148,6 +180,14 @@ class RunTimedOut(RunError):
 
 class HookExpired(RunError):
     """Nobody resolved a hook in time."""
+
+
+class HookDeferred(RunError):
+    """The answer to a hook will come to another run, which goes on with this one's history."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        super().__init__(f"Deferred on hook {label!r}")
 
 
 class ReplayDiverged(RunError):
@@ -194,95 +234,6 @@ class ToolFailed(ToolError):
     """The tool raised; the cause is its error."""
 
 
-class ProviderError(AgentError):
-    """The model's service failed."""
-
-    code = "provider_failed"
-    retryable: bool = False
-    """Whether the same request may succeed later: the raiser says so, no catcher guesses."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        retryable: bool | None = None,
-        status: int | None = None,
-        retry_after: timedelta | None = None,
-    ) -> None:
-        super().__init__(message)
-        if retryable is not None:
-            self.retryable = retryable
-        self.status = status
-        self.retry_after = retry_after
-        """How long the service asks to wait before it is asked again; None when it does not."""
-
-
-class RateLimited(ProviderError):
-    """The provider takes no more requests for now."""
-
-    retryable = True
-
-    def __init__(
-        self, message: str, *, retry_after: timedelta | None = None, status: int | None = 429
-    ) -> None:
-        super().__init__(message, status=status, retry_after=retry_after)
-
-
-class ContextTooLong(ProviderError):
-    """The request does not fit the model's window."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        limit: int | None = None,
-        sent: int | None = None,
-        status: int | None = 400,
-    ) -> None:
-        super().__init__(message, status=status)
-        self.limit = limit
-        self.sent = sent
-
-
-class Overloaded(ProviderError):
-    """The provider is up but has no capacity."""
-
-    retryable = True
-
-
-class Unavailable(ProviderError):
-    """The provider cannot be reached or answers with a fault of its own."""
-
-    retryable = True
-
-
-class Timeout(ProviderError):
-    """The provider did not answer in time."""
-
-    code = "provider_timeout"
-    retryable = True
-
-
-class Unauthorized(ProviderError):
-    """The provider does not accept the credentials."""
-
-
-class InvalidRequest(ProviderError):
-    """The provider does not understand the request."""
-
-    code = "provider_invalid_request"
-
-
-class Refused(ProviderError):
-    """The provider understands the request and declines it."""
-
-
-class Incomplete(ProviderError):
-    """The reply broke off before its end."""
-
-    retryable = True
-
-
 class SetupError(AgentError):
     """The program is put together wrongly: a name, a path, a signature; nothing starts."""
 
@@ -296,3 +247,54 @@ class RunLeft(BaseException):
 
     def __init__(self, message: str = "this pass owns its run no more") -> None:
         super().__init__(message)
+
+
+__all__ = [
+    "AgentError",
+    "AlreadySettled",
+    "BadYield",
+    "BrokenHistory",
+    "BudgetExceeded",
+    "Busy",
+    "ContextTooLong",
+    "DuplicateName",
+    "HookDeferred",
+    "HookExpired",
+    "HookGone",
+    "IdempotencyConflict",
+    "Incomplete",
+    "InvalidArguments",
+    "InvalidInput",
+    "InvalidRequest",
+    "LoopFailed",
+    "MemoryFull",
+    "Overloaded",
+    "ProviderError",
+    "QueueFull",
+    "RateLimited",
+    "Refused",
+    "ReplayDiverged",
+    "RequestError",
+    "RunError",
+    "RunLeft",
+    "RunTimedOut",
+    "SessionBusy",
+    "SetupError",
+    "StillRunning",
+    "Timeout",
+    "ToolError",
+    "ToolFailed",
+    "ToolRejected",
+    "ToolTimedOut",
+    "TurnLimitExceeded",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownCall",
+    "UnknownHook",
+    "UnknownLoop",
+    "UnknownRun",
+    "UnknownSession",
+    "UnknownTool",
+    "WaitingForHook",
+    "WorkerLost",
+]

@@ -16,6 +16,7 @@ from .lifecycle import (
     RunRetrying,
     RunStarted,
     RunWaiting,
+    RunWarning,
 )
 from .messages import ToolResult
 from .reply import (
@@ -100,16 +101,33 @@ class ToolCallResult(Event):
     name: str
     content: Any
     is_error: bool = False
+    deferred: str | None = None
+    """The label of the hook that the call waits for, where another run is to go on with it."""
 
     @property
     def result(self) -> ToolResult:
         """The result, to be added to the history."""
-        return ToolResult(self.call, self.id, self.name, self.content, is_error=self.is_error)
+        return ToolResult(
+            self.call,
+            self.id,
+            self.name,
+            self.content,
+            is_error=self.is_error,
+            deferred=self.deferred or "",
+        )
 
     @classmethod
     def of(cls, result: ToolResult, *, turn: int | None = None) -> "ToolCallResult":
         """Return the event that tells the result."""
-        return cls(result.call, result.id, result.name, result.content, result.is_error, turn=turn)
+        return cls(
+            result.call,
+            result.id,
+            result.name,
+            result.content,
+            result.is_error,
+            result.deferred or None,
+            turn=turn,
+        )
 
 
 HookStatus = Literal["opened", "resolved", "expired", "cancelled"]
@@ -176,6 +194,7 @@ AgentEvent = (
     | RunCancelled
     | RunExpired
     | RunBlocked
+    | RunWarning
     | Retry
     | ToolQueued
     | ToolStarted
@@ -220,6 +239,7 @@ __all__ = [
     "RunRetrying",
     "RunStarted",
     "RunWaiting",
+    "RunWarning",
     "StepFinished",
     "StreamEnd",
     "StreamStart",

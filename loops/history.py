@@ -139,17 +139,19 @@ class _Repair:
     ) -> None:
         found = [(index, block) for index, message in rest for block in message.tool_results]
         answers: list[Block] = []
+        is_whole = True
         for call, name in zip(calls, names, strict=True):
             match = next((each for each in found if each[1].tool_use_id == call.id), None)
             if match is None:
                 self._report("unanswered_call", after, f"the call {call.id!r} has no result")
                 answers.append(_unavailable(name))
+                is_whole = False
             else:
                 found.remove(match)
                 answers.append(match[1].model_copy(update={"tool_use_id": name}))
         for index, block in found:
             self._report("orphan_result", index, f"the result of {block.tool_use_id!r} has no call")
-        if not found and answers and names == [call.id for call in calls]:
+        if is_whole and not found and answers and names == [call.id for call in calls]:
             self._report("misplaced_result", after, "its results do not come directly after it")
         if answers:
             self.repaired.append(Message(role="tool", content=answers))

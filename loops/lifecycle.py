@@ -92,6 +92,16 @@ class RunExpired(RunEnd):
 
 
 @dataclass(frozen=True, slots=True)
+class RunWarning(Event):
+    """The run has used most of a limit of its budget."""
+
+    type = "run.warning"
+    budget: str
+    """The limit's name."""
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunBlocked(Event):
     """All open work of the run waits for hooks."""
 

@@ -1,21 +1,25 @@
 """The runtime of one process: models are asked and tools are called right here."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event as Flag
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from .closing import close
 from .errors import DuplicateName
-from .events import ModelEvent, PartialToolCallResult, StreamEnd
+from .events import AgentEvent, ModelEvent, PartialToolCallResult, StreamEnd
 from .fold import fold
 from .history import repair
+from .hook_registry import HookRegistry
 from .messages import Message, ToolCall, ToolResult, Usage, tool_message
 from .model import ModelPort, ModelRequest, ask, stamp
 from .perform import perform
-from .runtime import OpenTurn, partial_sink, set_fallback
-from .tool_context import ProgressSink, ToolContext
+from .question import Answer, Question
+from .runtime import OpenTurn, Runtime, partial_sink, set_fallback
+from .tool_context import ProgressSink, ToolContext, running_call
 from .tools import Tool, arguments_of, unknown_tool_result
 
 T = TypeVar("T")
@@ -24,11 +28,33 @@ TOOL_TIMEOUT = timedelta(minutes=5)
 """How long a tool may take that names no limit of its own."""
 
 
-class LocalRuntime:
-    """What a loop asks for is done at once, and nothing of it is kept beyond the process."""
+def _nobody(event: AgentEvent) -> None:
+    """Nobody reads the run's events."""
+    del event
 
-    def __init__(self, tool_context: ToolContext | None = None) -> None:
+
+class LocalRuntime:
+    """What a loop asks for is done at once, and nothing of it is kept beyond the process.
+
+    Args:
+        tool_context: What every tool of the run may know.
+        tell: Takes what the runtime has to tell, between the loop's own events.
+        outer: The runtime of the run inside of which this one is; its hooks are that one's.
+        known: The results that the run begins with, by the key of the call.
+    """
+
+    def __init__(
+        self,
+        tool_context: ToolContext | None = None,
+        *,
+        tell: Callable[[AgentEvent], None] = _nobody,
+        outer: Runtime | None = None,
+        known: Mapping[str, ToolResult] = MappingProxyType({}),
+    ) -> None:
         self._tool_context = tool_context or ToolContext()
+        self._tell = tell
+        self._outer = outer
+        self._known = known
         self._count = 0
         self._last: _LocalTurn | None = None
         self._steps: set[str] = set()
@@ -57,6 +83,10 @@ class LocalRuntime:
             self._last.keep(call, result)
         return result
 
+    def known(self, call: ToolCall) -> ToolResult | None:
+        """Return the result that the run began with, of a call of an interrupted turn."""
+        return self._known.get(call.key)
+
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
         """Return what the function gives.
 
@@ -78,6 +108,32 @@ class LocalRuntime:
         del kind
         return give()
 
+    async def open_hook(self, question: Question, registry: HookRegistry) -> Answer:
+        """Ask whoever reads the run's events, and return how the hook was closed.
+
+        Raises:
+            DuplicateName: When a hook of this label is open.
+        """
+        if self._outer is not None:
+            # There it is the call around this run that waits.
+            around = replace(question, call=running_call.get(None))
+            return await self._told(question, self._outer.open_hook(around, registry))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        with registry.live(question, answer.set_result):
+            return await self._told(question, _in_time(answer, question.expires))
+
+    async def _told(self, question: Question, answer: Awaitable[Answer]) -> Answer:
+        self._tell(question.opened())
+        given = await answer
+        event = given.event(question)
+        if event is not None:
+            self._tell(event)
+        return given
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait."""
+        await asyncio.sleep(duration.total_seconds())
+
     @property
     def replaying(self) -> bool:
         """Whether something is replayed: never, here."""
@@ -95,6 +151,14 @@ class LocalRuntime:
     def last_turn(self) -> list[Message]:
         """The last turn so far: the blocks that are complete, and the results that have come."""
         return [] if self._last is None else self._last.messages()
+
+
+async def _in_time(answer: asyncio.Future[Answer], limit: timedelta) -> Answer:
+    try:
+        async with asyncio.timeout(limit.total_seconds()):
+            return await answer
+    except TimeoutError:
+        return Answer("expired")
 
 
 class _LocalTurn:

@@ -77,6 +77,8 @@ class ToolResult:
     content: Any
     """What the tool gave, as JSON can carry it."""
     is_error: bool = False
+    deferred: str = ""
+    """The label of the hook that the call waits for, where another run is to go on with it."""
 
     @property
     def text(self) -> str:
@@ -99,6 +101,7 @@ class ToolResult:
             name=fields["name"],
             content=fields["content"],
             is_error=fields.get("is_error", False),
+            deferred=fields.get("deferred", ""),
         )
 
 
@@ -231,7 +234,10 @@ class Messages(list[Message]):
 def result_block(result: ToolResult) -> ToolResultBlock:
     """Return the block that tells a provider the result."""
     return ToolResultBlock(
-        tool_use_id=result.id or result.call, content=_content(result), is_error=result.is_error
+        tool_use_id=result.id or result.call,
+        content=_content(result),
+        is_error=result.is_error,
+        deferred=result.deferred,
     )
 
 

@@ -12,11 +12,12 @@ from functools import partial
 from traceback import format_exception
 from typing import Any, cast
 
-from .errors import AgentError, InvalidArguments, ToolTimedOut
+from .errors import AgentError, HookDeferred, InvalidArguments, ToolTimedOut
 from .guard import Raised, outcome_of
 from .jsonable import bounded, clean_text
 from .messages import ToolResult
 from .tasks import in_thread
+from .time_limit import limited
 from .tool_context import ToolContext, running_call
 from .tools import Tool, innermost
 from .wire import plain_value
@@ -51,8 +52,15 @@ async def perform(
         trace = clean_text("".join(format_exception(outcome.error)))
         logger.warning("! tool %s raised: %s", tool.name, trace)
     content = outcome.text if isinstance(outcome, Raised) else outcome
+    deferred = _deferred(outcome)
     call = context.call
-    return ToolResult(call.key, call.id, tool.name, content, is_error=is_error)
+    return ToolResult(call.key, call.id, tool.name, content, is_error=is_error, deferred=deferred)
+
+
+def _deferred(outcome: object) -> str:
+    """Return the label of the hook for whose answer another run will wait."""
+    error = outcome.error if isinstance(outcome, Raised) else None
+    return error.label if isinstance(error, HookDeferred) else ""
 
 
 def longest(tool: Tool, timeout: timedelta) -> timedelta:
@@ -74,7 +82,7 @@ async def _outcome(
         outcome = await outcome_of(partial(_called, tool, arguments, attempt, limit))
         if not isinstance(outcome, Raised) or tried >= tool.retries:
             return outcome
-        if isinstance(outcome.error, InvalidArguments):
+        if isinstance(outcome.error, InvalidArguments | HookDeferred):
             return outcome
         logger.info("↻ tool %s failed, try %d: %s", tool.name, tried + 1, outcome.text)
         spread = 1 + random.random()  # noqa: S311 - no secret hangs on it
@@ -96,7 +104,8 @@ async def _called(
     is_over = False
     try:
         async with scope:
-            value = await _value(tool, keywords, context)
+            with limited(scope):
+                value = await _value(tool, keywords, context)
         is_over = True
     except TimeoutError as error:
         if scope.expired():

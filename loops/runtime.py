@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mappi
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 from .events import PartialToolCallResult
+from .hook_registry import HookRegistry
 from .messages import ToolCall, ToolResult
 from .model import ModelPort, ModelRequest
+from .question import Answer, Question
 from .reply import ModelEvent
 from .tools import Tool
 
@@ -62,6 +65,10 @@ class Runtime(Protocol):
         """
         ...
 
+    def known(self, call: ToolCall) -> ToolResult | None:
+        """Return the result that the run began with, of a call of an interrupted turn."""
+        ...
+
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
         """Return what the function gives; a resumed run does not call it again."""
         ...
@@ -72,6 +79,18 @@ class Runtime(Protocol):
         Unlike a step it has no name and no event: equal kinds are told apart by the turn before
         them, and by their order.
         """
+        ...
+
+    async def open_hook(self, question: Question, registry: HookRegistry) -> Answer:
+        """Ask the outside, and return how the hook was closed; found in the registry meanwhile.
+
+        Raises:
+            DuplicateName: When a hook of this label is open.
+        """
+        ...
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait; a resumed run waits for what is left of it."""
         ...
 
     @property

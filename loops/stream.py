@@ -34,6 +34,7 @@ class Stream(OpenEvents[ModelEvent]):
         self._fold = Fold()
         self._calls: list[ToolCall] = []
         self._turn: OpenTurn | None = None
+        self._replayed: Message | None = None
         self._events: AsyncIterator[ModelEvent] | None = None
         self._seat = Seat()
         self._closing = asyncio.Lock()
@@ -56,6 +57,11 @@ class Stream(OpenEvents[ModelEvent]):
 
     async def _first(self) -> ModelEvent:
         context = self._context
+        interrupted, context.interrupted = context.interrupted, None
+        if interrupted is not None:
+            self._replayed = interrupted.message
+            self._events = interrupted.events()
+            return await anext(self._events)
         context.turns += 1
         request = context.request()
         if self._params is not None:
@@ -85,7 +91,7 @@ class Stream(OpenEvents[ModelEvent]):
     @property
     def message(self) -> Message:
         """The message so far; half-written calls are no part of it."""
-        return self._fold.message()
+        return self._fold.message() if self._replayed is None else self._replayed
 
     @property
     def text(self) -> str:

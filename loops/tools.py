@@ -57,6 +57,9 @@ class Tool:
     inline: bool = False
     """Whether calls are performed where the loop runs, and not as jobs of their own: for what takes
     no time. After a crash such a call is performed again, unless its result was recorded."""
+    require_approval: bool | Callable[[Mapping[str, Any]], bool] = False
+    """Whether a person has to grant each call before it is carried out; or a function that says so
+    of the arguments."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""
@@ -66,6 +69,18 @@ class Tool:
     def spec(self) -> ToolSpec:
         """What a model is told of the tool."""
         return ToolSpec(self.name, self.description, self.schema)
+
+    def wants_approval(self, arguments: Mapping[str, Any]) -> bool:
+        """Say whether a person has to grant a call with these arguments.
+
+        Raises:
+            InvalidArguments: When they do not fit the tool.
+        """
+        wanted = self.require_approval
+        if wanted is False:
+            return False
+        self.validated(arguments)
+        return wanted if wanted is True else bool(wanted(arguments))
 
     def validated(self, arguments: str | Mapping[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments for the function, each as its type hint says.
@@ -94,6 +109,7 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool
     retries: int
     inline: bool
+    require_approval: bool | Callable[[Mapping[str, Any]], bool]
 
 
 _NOT_YET = ("concurrency",)
@@ -199,6 +215,9 @@ def _check_option(name: str, option: str, value: object) -> None:
         case "retries":
             fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             mend = "give a whole number, 0 for none"
+        case "require_approval":
+            fits = isinstance(value, bool) or callable(value)
+            mend = "give True, or a function of the arguments that says so"
         case "queue":
             fits, mend = isinstance(value, str) and value != "", "give the name of a queue"
         case _:

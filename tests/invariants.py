@@ -107,6 +107,7 @@ def _check_run(client: redis.Redis, name: bytes, broken: Broken) -> None:
         broken.unless(not terminal, f"{said}{status} with a terminal event")
         _check_is_awaited(client, run, said, broken)
     _check_moves(events, said, broken)
+    _check_hooks(client, name, run, said, broken)
     _check_calls(client, name, events, said, broken)
 
 
@@ -124,6 +125,26 @@ def _check_nothing_left(
     broken.unless(not any(left), f"{said}settled, and its job is left: {left}")
     owner = cast("bytes | None", client.hget(run[b"session_key"].decode(), "owner"))
     broken.unless(owner != run[b"id"], f"{said}settled, and it still owns its session")
+
+
+def _check_hooks(
+    client: redis.Redis, name: bytes, run: dict[bytes, bytes], said: str, broken: Broken
+) -> None:
+    """An open hook is listed and will end; one of a run that has ended is not open."""
+    hooks = cast("dict[bytes, bytes]", client.hgetall(name + b":hooks"))
+    is_open = [
+        key[:-6] for key, state in hooks.items() if (key[-6:], state) == (b"|state", b"open")
+    ]
+    if run[b"status"].decode() in TERMINAL:
+        broken.unless(not is_open, f"{said}ended, with open hooks {is_open}")
+    listed = set(cast("list[bytes]", client.zrange(run[b"hooks_key"].decode(), 0, -1)))
+    own = {member for member in listed if member.startswith(run[b"id"] + b" ")}
+    labelled = {run[b"id"] + b" " + key for key in is_open if hooks[key + b"|told"]}
+    broken.unless(own == labelled, f"{said}open hooks {labelled}, listed {own}")
+    ends = [int(hooks[key + b"|ends"]) for key in is_open]
+    rings = client.zscore(run[b"timers_key"], name)
+    is_timed = not ends or (rings is not None and float(rings) <= min(ends))
+    broken.unless(is_timed, f"{said}a hook ends at {ends}, the timer rings at {rings}")
 
 
 def _check_is_awaited(

@@ -14,6 +14,11 @@ from contextlib import suppress
 
 from loops.messages import ToolResult
 
+HOOK, SLEEP = "hook:", "sleep:"
+"""What the keys of hooks and of sleeps begin with; those of calls begin with their turn's."""
+
+OUTSIDE = (HOOK, SLEEP)
+
 PATIENCE = 1.0
 """Seconds that an answer waits for one before it which the loop does not come to ask for."""
 
@@ -36,6 +41,11 @@ class Answers:
     def waiting(self) -> list[str]:
         """The keys whose answer is not here."""
         return list(self._waiting)
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the loop waits for a hook or a sleep, which may take long."""
+        return any(key.startswith(OUTSIDE) for key in self._waiting)
 
     @property
     def is_all_missing(self) -> bool:

@@ -11,7 +11,7 @@ import orjson
 
 from loops.messages import ToolCall, ToolResult
 from loops.perform import perform
-from loops.tool_context import ToolContext
+from loops.tool_context import ProgressSink, ToolContext
 from loops.tools import Tool
 
 from .answers import Answers
@@ -66,9 +66,9 @@ class CallDesk:
         """Say whether other workers have the very same tool."""
         return self._offer.tools.get(tool.name) is tool
 
-    async def perform(self, tool: Tool, call: ToolCall) -> ToolResult:
-        """Perform a call right here."""
-        context = replace(self._offer.context, call=call, cancelled=Event())
+    async def perform(self, tool: Tool, call: ToolCall, sink: ProgressSink) -> ToolResult:
+        """Perform a call right here; what it gives before its result goes to the sink."""
+        context = replace(self._offer.context, call=call, cancelled=Event(), sink=sink)
         limit = self._settings.tool_timeout
         return await perform(tool, call.arguments, context, timeout=limit)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from loops.errors import AgentError, LoopFailed
+from loops.errors import AgentError, LoopFailed, WorkerLost
 from loops.guard import describe
 
+from .begin import Begun
 from .left import Left
-from .queue import Stop
+from .queue import POISON, Claim, Stop
 
 LEFT_BY_STOP: dict[Stop, Left] = {
     Stop.LOST: Left.LOST,
@@ -26,6 +27,21 @@ class Ending:
 
     left: Left
     error: BaseException | None = None
+
+
+def refused_at_once(begun: Begun, claim: Claim) -> Ending | None:
+    """Return how a run ends before its loop is called, if it does."""
+    if begun.run.is_cancelling or claim.stop is Stop.ABORTED:
+        return Ending(Left.CANCELLED)
+    if begun.poison >= POISON:
+        return Ending(
+            Left.FAILED,
+            WorkerLost(
+                f"{begun.poison} workers died in a row while they drove the run, and none of them "
+                "came further; it is given up"
+            ),
+        )
+    return None
 
 
 def failure_of(ending: Ending) -> dict[str, str] | None:

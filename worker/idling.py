@@ -87,6 +87,15 @@ class Idling:
         """Wait until all that the run does is wait."""
         await self._became_idle.wait()
 
+    async def until_idle_for(self, seconds: float) -> None:
+        """Wait until all that the run has done for so long is wait."""
+        while True:
+            await self.until_idle()
+            began = self._idle_since
+            await asyncio.sleep(seconds)
+            if self.is_idle and self._idle_since == began:
+                return
+
     def close(self) -> None:
         """Take the slot at once, and keep it: what is being closed waits for nobody."""
         self._is_closed = True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .call_results import fail_unbegun
 from .calls import RunPlace
 from .drive import drive, settle_unowned
 from .functions import JobFunction, job_function
 from .queue import RELEASED, Claim, Released
-from .tool_job import ToolJob, fail_unbegun
+from .tool_job import ToolJob
 from .verdict import NotHere
 from .working import WorkerResources
 

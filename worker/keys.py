@@ -19,8 +19,8 @@ STAYS = re.compile(
     r"arq:queue:[^:]+:[^:]+(:batch)?(:claims|:tokens|:lapses)?"
     r"|arq:job:[^/]+/.+"
     r"|arq:abort"
-    r"|[^:]+:@(workers:.+|queues|tenants)"
-    r"|[^:]+:[^:@]+:(runs|sessions)"
+    r"|[^:]+:@(workers:.+|queues|tenants|timers)"
+    r"|[^:]+:[^:@]+:(runs|sessions|hooks)"
 )
 """The written list: names of keys that may stand without a time to live.
 
@@ -73,6 +73,11 @@ class RunKeys:
     def snapshot(self) -> str:
         """The fold of the events that were cut from the log."""
         return f"{self.record}:snapshot"
+
+    @property
+    def hooks(self) -> str:
+        """A hash of the run's hooks and sleeps: `<key>|<field>`; `@<label>` is its last one."""
+        return f"{self.record}:hooks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,10 @@ class Keys:
         """Return the index of a tenant's sessions: id → last used, in ms."""
         return f"{self.namespace}:{tenant}:sessions"
 
+    def hooks(self, tenant: str) -> str:
+        """Return the index of a tenant's open hooks: `<run id> <key>` → opened, in ms."""
+        return f"{self.namespace}:{tenant}:hooks"
+
     def idempotency(self, tenant: str, digest: str) -> str:
         """Return where the answer to an idempotent request stands."""
         return f"{self.namespace}:{tenant}:idempotency:{digest}"
@@ -167,6 +176,11 @@ class Keys:
     def tenants(self) -> str:
         """A set of every tenant that ever had a run or a session."""
         return f"{self.namespace}:@tenants"
+
+    @property
+    def timers(self) -> str:
+        """A sorted set: the record of a run that waits → when its next hook ends, in ms."""
+        return f"{self.namespace}:@timers"
 
     def workers(self, queue: str) -> str:
         """Return the workers that serve a queue: worker id → when it counts as gone, in ms."""

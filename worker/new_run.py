@@ -32,6 +32,9 @@ SESSION_RETENTION = timedelta(days=30)
 """How long a session is kept after its last use."""
 
 
+OnConflict = Literal["enqueue", "reject", "interrupt", "rollback"]
+
+
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """What a caller asks for."""
@@ -40,10 +43,14 @@ class NewRun:
     messages: Sequence[dict[str, Any]]
     """The input, as plain messages in Anthropic's shape."""
     session_id: str | None = None
-    on_conflict: Literal["enqueue", "reject"] = "enqueue"
+    on_conflict: OnConflict | None = None
+    """What becomes of it when the session has a run: it waits for that one, is refused, ends it, or
+    ends it and lets the session forget it. None is to wait, unless that run waits for a hook."""
     timeout: timedelta | None = None
     """The limit of its running time; None for the configured one. Waiting does not count."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    budget: dict[str, Any] | None = None
+    """How much it may take, limit by limit; None for what its agent may."""
     idempotency: tuple[str, str] | None = None
     """Digests of the idempotency key and of the request's body."""
     traceparent: str | None = None
@@ -86,7 +93,7 @@ def plan_run(
     arguments: list[Part] = [
         place.run_id,
         place.session_id,
-        new.on_conflict,
+        new.on_conflict or "",
         settings.queue_depth,
         body,
         milliseconds(IDEMPOTENCY),
@@ -116,8 +123,12 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
         "queue_key": keys.queue(RUNS_QUEUE).queue,
         "job": keys.run_job(place.tenant, place.run_id),
         "payload": encode_job("drive_run", arguments, enqueued=round(time() * 1000)),
+        "hooks_key": keys.hooks(place.tenant),
+        "timers_key": keys.timers,
         "run_base": keys.run(place.tenant, "").record,
     }
+    if new.budget is not None:
+        fields["budget"] = orjson.dumps(new.budget)
     if new.traceparent is not None:
         fields["traceparent"] = new.traceparent
     return fields

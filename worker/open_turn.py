@@ -46,6 +46,10 @@ class TurnDesk(Protocol):
         """Record the turn whole, with all that was yielded before, and publish its end."""
         ...
 
+    def turn_ended(self, turn: DurableTurn) -> None:
+        """Note that the loop has met all of the turn, recorded now or by an earlier pass."""
+        ...
+
     async def fail_pass(self, turn: DurableTurn) -> None:
         """Count the provider's failure and end the pass; never returns."""
         ...
@@ -131,6 +135,7 @@ class DurableTurn:
                 self._desk.add_usage(event)
             yield stamp(event, key=self.key, number=self.number, replayed=True)
         self._is_over = True
+        self._desk.turn_ended(self)
         if recorded.error is not None:
             raise decode_error(recorded.error)
 

@@ -87,11 +87,18 @@ class Outbox:
         if isinstance(event, Ping) or wire_type(event) in RUNTIME_TYPES:
             return False
         kind, data = encode(event)
+        return self.put_once(kind, data, turn=event.turn)
+
+    def put_once(self, kind: str, data: dict[str, Any], *, turn: int | None = None) -> bool:
+        """Take an event, unless an equal one stands in the log that this pass has not met yet.
+
+        Says whether there is something new to append.
+        """
         mark = digest(kind, data)
         if self._published[mark] > 0:
             self._published[mark] -= 1
             return False
-        pending = _Pending(kind, data, event.turn, [mark])
+        pending = _Pending(kind, data, turn, [mark])
         if kind in _GROWING:
             self._put_text(pending, data["text"])
         else:

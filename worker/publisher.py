@@ -95,6 +95,11 @@ class Publisher:
         self._outbox.put(kind, data, turn=turn, opens=opens)
         self._flush_soon()
 
+    def say_once(self, kind: str, data: dict[str, Any]) -> None:
+        """Publish an event of the runtime's own, unless an earlier pass has at this point."""
+        if self._outbox.put_once(kind, data):
+            self._flush_soon()
+
     def note_handed(self, key: str) -> None:
         """Note, with the next script, that an answer from elsewhere has reached the loop."""
         self._outbox.put_handed(key)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from .event_log import EventLog
+from .hooks import Hooks
 from .keys import Keys
 from .link import Link, open_link
 from .queue import QueueClient
@@ -24,6 +25,7 @@ class Resources:
     link: Link
     runs: Runs
     sessions: Sessions
+    hooks: Hooks
     log: EventLog
     queue: QueueClient
 
@@ -38,6 +40,7 @@ def resources_over(link: Link, settings: Settings) -> Resources:
         link=link,
         runs=runs,
         sessions=Sessions(link, keys, runs),
+        hooks=Hooks(link, keys),
         log=EventLog(link, keys),
         queue=QueueClient(link, keys),
     )

@@ -11,24 +11,25 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 import orjson
 from redis.exceptions import RedisError
 
+from loops.budget import budgeted
 from loops.closing import closing
-from loops.context import Context
-from loops.errors import ReplayDiverged, RunLeft, RunTimedOut, WorkerLost
+from loops.errors import ReplayDiverged, RunLeft
 from loops.guard import Raised, outcome_of
-from loops.messages import Messages
+from loops.hook_registry import HookRegistry, join_hook_registry
 from loops.runtime import Scope, scoped
 from loops.tasks import Owner, overlook
-from loops.wire import as_event
+from loops.wire import as_event, encode
 
+from .answers import Answers
 from .begin import Begun
 from .calls import CallDesk, Offer, RunPlace
-from .ending import LEFT_BY_STOP, Ending
+from .ending import LEFT_BY_STOP, Ending, refused_at_once
+from .hook_desk import HookDesk
 from .idling import Idling
 from .left import Left
 from .lifecycle import Lifecycle
@@ -36,9 +37,13 @@ from .log_head import LogHead
 from .nudges import SWEEP
 from .outbox import Outbox
 from .publisher import Publisher
-from .queue import POISON, Claim, Stop
+from .queue import Claim
+from .run_clock import RunClock
+from .run_context import context_of
 from .runtime import QueueRuntime
 from .settling import settle
+from .waits import Waits
+from .wire import Part
 from .working import WorkerResources
 from .writer import GO_ON, Writer
 
@@ -71,9 +76,8 @@ class RunPass:
         self._loops = Owner()
         self._services = Owner()
         self._leaving: asyncio.Task[Left | None] | None = None
-        self._began = monotonic()
         self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
-        self._context = self._new_context()
+        self._context = context_of(resources.app, begun)
         offer = Offer(
             begun.run.agent,
             resources.app.tools_of(begun.run.agent),
@@ -82,28 +86,29 @@ class RunPass:
         self._desk = CallDesk(resources.link, place, resources.settings, offer=offer)
         self._head = LogHead(resources.link, resources.log, place, resources.settings)
         self._idling = Idling(claim.slot, self._services)
+        self._clock = RunClock(begun.run.timeout, begun.ran, self._idling)
         self._cancelled = asyncio.Event()
         self._publisher = Publisher(self._writer, Outbox(begun.published), base=len(begun.prefix))
         self._publisher.follow(self._context)
-        self.runtime = QueueRuntime(
-            begun,
+        self._hooks = HookDesk(resources.link, place, self._services)
+        self.runtime = self._new_runtime()
+
+    def _new_runtime(self) -> QueueRuntime:
+        waits = Waits(
+            self._begun.journal,
+            publisher=self._publisher,
+            answers=Answers(self._begun.handed),
+            idling=self._idling,
+            hooks=self._hooks,
+        )
+        return QueueRuntime(
+            self._begun,
             publisher=self._publisher,
             desk=self._desk,
-            idling=self._idling,
-            pace=resources.pace,
-            is_draining=lambda: lifecycle.draining,
+            waits=waits,
+            pace=self._resources.pace,
+            is_draining=lambda: self._lifecycle.draining,
         )
-
-    def _new_context(self) -> Context:
-        run = self._begun.run
-        context = self._resources.app.context_of(
-            run.agent,
-            Messages([*self._begun.prefix, *self._begun.input]),
-            metadata=run.metadata,
-            chat_id=run.session_id,
-        )
-        context.run, context.attempt = run.id, run.attempt
-        return context
 
     async def run(self) -> Left:
         """Drive the loop until it ends or the run is left; the loop is closed in either case."""
@@ -120,7 +125,7 @@ class RunPass:
             await self._services.close_within(CLOSING)
 
     async def _until_left(self) -> Left:
-        refused = self._refused()
+        refused = refused_at_once(self._begun, self._claim)
         if refused is not None:
             return await self._left_by(refused) or Left.LOST
         loop = self._loops.start(outcome_of(self._drive_loop), name="loop")
@@ -152,30 +157,17 @@ class RunPass:
                 self._leaving.exception()
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
-        if kind == "call":
+        if kind in {"call", "hook"}:
             self.runtime.answers.arrive(key, value)
         elif kind == "cancel":
             self._cancelled.set()
-
-    def _refused(self) -> Ending | None:
-        """Return how the run ends before its loop is called, if it does."""
-        if self._begun.run.is_cancelling or self._claim.stop is Stop.ABORTED:
-            return Ending(Left.CANCELLED)
-        if self._begun.poison >= POISON:
-            return Ending(
-                Left.FAILED,
-                WorkerLost(
-                    f"{self._begun.poison} workers died in a row while they drove the run, and "
-                    "none of them came further; it is given up"
-                ),
-            )
-        return None
 
     async def _next_ending(self, loop: asyncio.Task[Raised | None]) -> Ending:
         watched: dict[asyncio.Future[Any], Left] = {
             self._watch(self._cancelled.wait()): Left.CANCELLED,
             self._watch(self._drained()): Left.HANDED_BACK,
             self._watch(self._asked_to_park()): Left.PARKED,
+            self._watch(self._waited_long()): Left.PARKED,
         }
         try:
             done = await self._first_of({loop, self.runtime.left, *watched})
@@ -188,14 +180,14 @@ class RunPass:
         if self.runtime.left in done:
             return Ending(self.runtime.left.result())
         lefts = [left for future, left in watched.items() if future in done]
-        if lefts and (lefts[0] is Left.CANCELLED or self._time_left()):
+        if lefts and (lefts[0] is Left.CANCELLED or self._clock.left):
             return Ending(lefts[0])
-        return Ending(Left.TIMED_OUT, self._timed_out())
+        return Ending(Left.TIMED_OUT, self._clock.timed_out())
 
     async def _first_of(self, futures: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
         done: set[asyncio.Future[Any]] = set()
         # Waiting does not count, so more time may be left than when the wait began.
-        while not done and (left := self._time_left()):
+        while not done and (left := self._clock.left):
             done, _ = await asyncio.wait(futures, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         return done
 
@@ -211,22 +203,24 @@ class RunPass:
         await self._claim.slot.asked_to_park.wait()
         await self._idling.until_idle()
 
-    def _time_left(self) -> float:
-        return max(0.0, self._begun.run.timeout.total_seconds() - self._ran())
-
-    def _ran(self) -> float:
-        """Return for how many seconds the run has computed, in all passes that left it well."""
-        return self._begun.ran / 1000 + monotonic() - self._began - self._idling.seconds
-
-    def _timed_out(self) -> RunTimedOut:
-        return RunTimedOut(
-            f"the run was computing for longer than its timeout of {self._begun.run.timeout}; "
-            "start it with a longer one if it needs more"
-        )
+    async def _waited_long(self) -> None:
+        """Wait until it is long enough that the run has waited for a hook or a sleep."""
+        seconds = max(self._resources.settings.park_after.total_seconds(), REFUSED)
+        while True:
+            await self._idling.until_idle_for(seconds)
+            if self.runtime.answers.is_outside:
+                return
 
     async def _drive_loop(self) -> None:
         app, run = self._resources.app, self._begun.run
-        with scoped(Scope(self.runtime, self._context, app.agents.get(run.agent))):
+        join_hook_registry(HookRegistry())
+        runtime = budgeted(
+            self.runtime,
+            self._context.budget,
+            warn=lambda event: self._publisher.say_once(*encode(event)),
+            seconds=lambda: self._clock.ran,
+        )
+        with scoped(Scope(runtime, self._context, app.agents.get(run.agent))):
             events = app.loop_of(run.agent)(self._context)
             async with closing(events):
                 async for yielded in events:
@@ -245,6 +239,7 @@ class RunPass:
     async def _look_around(self) -> None:
         """Read what a message would have told: answers, and whether somebody cancels the run."""
         await self._desk.look_up(self.runtime.answers, self._begun.epoch)
+        await self._hooks.look_up(self.runtime.answers)
         if await self._resources.link.command("HEXISTS", self._place.record, "cancel"):
             self._cancelled.set()
 
@@ -271,7 +266,7 @@ class RunPass:
                 return await self._park()
             case Left.HANDED_BACK:
                 self._claim.released = True
-                await self.runtime.end("hand_back", self._claim.token, int(self._ran() * 1000))
+                await self.runtime.end("hand_back", self._claim.token, self._clock.ran_ms)
             case Left.PASS_ENDED | Left.LOST:
                 self._writer.leave()
             case _:
@@ -286,9 +281,10 @@ class RunPass:
         waiting = self.runtime.answers.waiting
         if self._idling.is_idle and self.runtime.answers.is_all_missing:
             self._claim.released = True
-            event = orjson.dumps([{"type": "run.waiting", "data": {"reason": "tools"}}])
-            ran = int(self._ran() * 1000)
-            answer = await self.runtime.end("park", event, ran, len(waiting), *waiting)
+            reason = "hooks" if self.runtime.answers.is_outside else "tools"
+            event = orjson.dumps([{"type": "run.waiting", "data": {"reason": reason}}])
+            told: list[Part] = [event, self._clock.ran_ms, len(waiting), *waiting]
+            answer = await self.runtime.end("park", *told)
             if answer[0] != GO_ON:
                 return Left.PARKED
             self._claim.released = False

@@ -72,6 +72,8 @@ class RunRecord(BaseModel):
     cut: int = 0
     """The last seq that was cut from the log's head, 0 when the log is whole."""
     is_cancelling: bool = False
+    budget: dict[str, Any] | None = None
+    """How much the run may take, limit by limit; its agent's own limits hold besides."""
     timeout: timedelta
     ordinal: int
     """The run's number within its session, from 1."""
@@ -136,6 +138,7 @@ def decode_run(fields: Mapping[str, bytes]) -> RunRecord:
         last_seq=int(fields["last_seq"]),
         cut=int(fields.get("cut", 0)),
         is_cancelling="cancel" in fields,
+        budget=loaded("budget"),
         timeout=timedelta(milliseconds=int(fields["timeout"])),
         ordinal=int(fields["ordinal"]),
     )

@@ -7,8 +7,10 @@ here.
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import orjson
 
@@ -19,8 +21,11 @@ from loops.errors import (
     QueueFull,
     SessionBusy,
     StillRunning,
+    UnknownCall,
     UnknownRun,
+    WaitingForHook,
 )
+from loops.messages import ToolResult
 
 from .keys import Keys
 from .link import Link
@@ -70,6 +75,7 @@ class Runs:
         Raises:
             IdempotencyConflict: The key came before with another body.
             SessionBusy: The session has a run, and `on_conflict` is "reject".
+            WaitingForHook: The session's run waits for a hook, and `on_conflict` is not given.
             QueueFull: The queue, or the session's line, has reached the depth limit.
             MemoryFull: The server is nearly full.
         """
@@ -78,8 +84,15 @@ class Runs:
         session_id = new.session_id or f"ses_{secrets.token_hex(16)}"
         place = NewPlace(tenant, run_id, session_id)
         keys, arguments = plan_run(self._keys, self._settings, place, new)
-        code, about = await self._link.run("create_run", keys, arguments)
-        return await self._created(tenant, code, about.decode(), session_id)
+        code, about, *interrupted = await self._link.run("create_run", keys, arguments)
+        created = await self._created(tenant, code, about.decode(), session_id)
+        if any(interrupted):
+            forgets = new.on_conflict == "rollback"
+            with suppress(AlreadySettled, UnknownRun):
+                await self.cancel(
+                    tenant, interrupted[0].decode(), reason="interrupted", forgets=forgets
+                )
+        return created
 
     async def _created(self, tenant: str, code: int, about: str, session_id: str) -> Created:
         match code:
@@ -95,6 +108,8 @@ class Runs:
                 )
             case 4:
                 raise SessionBusy(session_id, about)
+            case 7:
+                raise WaitingForHook(session_id, about)
             case 5:
                 raise QueueFull(
                     f"{about} holds {self._settings.queue_depth!r} runs, the limit; "
@@ -166,8 +181,12 @@ class Runs:
         )
         return ids, [decode_run(pairs(reply)) if reply else None for reply in replies]
 
-    async def cancel(self, tenant: str, run_id: str, *, reason: str = "user") -> CancelReceipt:
+    async def cancel(
+        self, tenant: str, run_id: str, *, reason: str = "user", forgets: bool = False
+    ) -> CancelReceipt:
         """Ask for the run's end: a run that nobody drives is settled here, another one is told.
+
+        With `forgets` its session keeps none of its messages.
 
         Raises:
             UnknownRun: This tenant has no such run.
@@ -181,6 +200,7 @@ class Runs:
                 reason,
                 orjson.dumps([{"type": "run.cancelled", "data": error}]),
                 orjson.dumps(error),
+                int(forgets),
             ],
         )
         if code == -1:
@@ -210,6 +230,24 @@ class Runs:
             raise UnknownRun(f"there is no run {run_id!r}")
         if code == 0:
             raise StillRunning(f"run {run_id!r} has not ended; cancel it, then delete it")
+
+    async def answer_call(self, tenant: str, run_id: str, call: CallRecord, content: Any) -> None:
+        """Give a call its result by hand; whoever performs it is told to stop.
+
+        Raises:
+            AlreadySettled: It has its result already.
+            UnknownCall: It is not there any more.
+        """
+        result = ToolResult(call.key, call.id, call.name, content)
+        code, state = await self._link.run(
+            "answer_call",
+            keys=[self._keys.run(tenant, run_id).record],
+            arguments=[call.key, result.encode()],
+        )
+        if code < 0:
+            raise UnknownCall(f"the run has no call {call.key!r}")
+        if code == 0:
+            raise AlreadySettled(f"the call {call.key!r} is {state.decode()} already")
 
     async def calls(self, tenant: str, run_id: str) -> list[CallRecord]:
         """Return the run's ledger of side effects, in the order in which its calls were started."""

@@ -9,29 +9,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, TypeVar
 
-from loops.errors import ReplayDiverged, RunLeft
-from loops.events import Event, StreamEnd
+from loops.errors import RunLeft
+from loops.events import Event, StreamEnd, StreamStart, ToolCallResult, ToolEnd
 from loops.history import repair
+from loops.hook_registry import HookRegistry
 from loops.jsonable import clean_text
 from loops.messages import ToolCall, ToolResult, Usage
 from loops.model import ModelPort, ModelRequest
 from loops.output import PublishedText
+from loops.question import Answer, Question
 from loops.tools import Tool, arguments_of, unknown_tool_result
 
-from .answers import PATIENCE, Answers
 from .begin import Begun
 from .calls import CallDesk
-from .idling import Idling
+from .divergence import Divergence
 from .journal import short_hash
 from .left import Left
 from .open_turn import Ask, DurableTurn
 from .pace import Pace
 from .publisher import Publisher
 from .steps import Steps
+from .waits import NO_TURN, Turn, Waits
 from .wire import Part
 
 T = TypeVar("T")
@@ -48,22 +50,22 @@ class QueueRuntime:
         *,
         publisher: Publisher,
         desk: CallDesk,
-        idling: Idling,
+        waits: Waits,
         pace: Pace,
         is_draining: Callable[[], bool],
     ) -> None:
         self._begun = begun
         self._publisher = publisher
         self._calls = desk
-        self._idling = idling
+        self._idling = waits.idling
         self._pace = pace
         self._is_draining = is_draining
         self._turns: dict[str, DurableTurn] = {}
-        self._steps = Steps(begun.journal, publisher, idling)
-        self._has_diverged = False
-        self._asked = asyncio.Event()
+        self._steps = Steps(begun.journal, publisher, waits.idling)
+        self._divergence = Divergence(begun, publisher)
         self._text = PublishedText()
-        self.answers = Answers(begun.handed)
+        self._waits = waits
+        self.answers = waits.answers
         self.usage: Usage | None = None
         """What all turns of the pass have cost, replayed ones included."""
         self.left: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
@@ -87,6 +89,8 @@ class QueueRuntime:
         """
         self._text.feed(event)
         await self._publisher.publish(event)
+        if isinstance(event, ToolCallResult):
+            self._waits.follow(event)
 
     def _refuse_when_left(self) -> None:
         if self._publisher.is_left:
@@ -104,10 +108,10 @@ class QueueRuntime:
         self._refuse_when_left()
         request = replace(request, messages=tuple(repair(request.messages)))
         key, is_exact = self._begun.journal.turn_key(request)
-        self._asked.set()
+        self._divergence.note_asked()
         recorded = self._begun.journal.turn(key)
         if recorded is None:
-            await self._refuse_divergence(request)
+            await self._divergence.refuse(request)
             if self._is_draining():
                 await self._leave(Left.HANDED_BACK)
         if not is_exact:
@@ -117,31 +121,8 @@ class QueueRuntime:
         turn.failures = self._begun.failures.get(key, 0)
         turn.history_length = self._publisher.history_length
         self._turns[key] = turn
+        self._waits.follow(StreamStart(turn.model, turn=number))
         return turn
-
-    async def _refuse_divergence(self, request: ModelRequest) -> None:
-        """Refuse what may repeat a tool, once it is sure that the loop does not come to it."""
-        while found := self._unmet_call():
-            self._asked.clear()
-            with suppress(TimeoutError):
-                # Another branch of the loop may be about to ask for it.
-                async with asyncio.timeout(PATIENCE):
-                    await self._asked.wait()
-                    continue
-            raise ReplayDiverged(
-                f"the resumed loop asks {request.model!r} something new before its earlier "
-                f"call of {found['name']!r} with {found['arguments']!r}, which must not happen "
-                "twice; what decides a request comes from the journal: take it in context.step"
-            )
-        is_off = self._begun.journal.unmet_turns() and not self._publisher.open_turns
-        if is_off and not self._has_diverged:
-            self._has_diverged = True
-            self._publisher.say("run.retrying", {"reason": "diverged"})
-
-    def _unmet_call(self) -> dict[str, Any] | None:
-        # While another turn streams, its branch of the loop may still come to the call.
-        is_busy = bool(self._publisher.open_turns)
-        return None if is_busy else self._begun.journal.unmet_call(self._begun.calls)
 
     async def _leave(self, left: Left) -> None:
         """End the pass from within: wait until `drive` has closed the loop."""
@@ -161,6 +142,14 @@ class QueueRuntime:
         self._idling.busy(-1)
         self._publisher.say("turn.finished", end, turn=turn.number)
         await self._publisher.send("record_unit", turn.key, record)
+        self.turn_ended(turn)
+
+    def turn_ended(self, turn: DurableTurn) -> None:
+        """Note that the loop has met all of the turn, recorded now or by an earlier pass."""
+        for event in turn.given:
+            if isinstance(event, ToolEnd):
+                self._waits.follow(event)
+        self._waits.follow(StreamEnd(stop_reason="", turn=turn.number))
 
     async def fail_pass(self, turn: DurableTurn) -> None:
         """Count the provider's failure and end the pass."""
@@ -196,9 +185,7 @@ class QueueRuntime:
             return await self._perform_here(call, tool)
         if not self._known(call.key):
             await self._start(call, tool)
-        result = ToolResult.decode(await self._answer(call.key))
-        if self.answers.hand_over(call.key):
-            self._publisher.note_handed(call.key)
+        result = ToolResult.decode(await self._waits.answer(call.key))
         # Whoever answers for a lost worker knows the key alone.
         return replace(result, id=call.id, name=call.name)
 
@@ -208,22 +195,18 @@ class QueueRuntime:
         recorded = self._begun.journal.unit(unit)
         if recorded is not None:
             return ToolResult.decode(recorded)
+
+        def sink(value: object, *, kept: bool) -> None:
+            del kept  # what waits for the server is bounded, so every value arrives
+            self._publisher.say("tool.progress", {"call": call.key, "value": value})
+
         self._idling.busy(+1)
         try:
-            result = await self._calls.perform(tool, call)
+            result = await self._calls.perform(tool, call, sink)
         finally:
             self._idling.busy(-1)
         await self._publisher.send("record_unit", unit, result.encode())
         return result
-
-    async def _answer(self, key: str) -> bytes:
-        if self.answers.is_ready(key):
-            return await self.answers.wait(key)
-        self._idling.begin_wait()
-        try:
-            return await self.answers.wait(key)
-        finally:
-            await self._idling.end_wait()
 
     def _known(self, key: str) -> bool:
         """Say whether an earlier pass has started the call."""
@@ -234,16 +217,26 @@ class QueueRuntime:
             self.answers.arrive(key, before["result"])
         return True
 
+    def _part(self, call: ToolCall | None) -> Turn:
+        """Return the turn of a call from which something is started, up to and with its block."""
+        turn = None if call is None else self._turns.get(call.turn)
+        if call is None or turn is None:
+            return NO_TURN
+        turn.has_started_call = True
+        length, part = turn.part(call.block)
+        return turn.key, part, length
+
     async def _start(self, call: ToolCall, tool: Tool) -> None:
-        turn = self._turns.get(call.turn)
-        key, length, part = "", 0, b""
-        if turn is not None:
-            turn.has_started_call = True
-            key, (length, part) = turn.key, turn.part(call.block)
-        job = self._calls.job_of(call, tool, turn=key, part=part, length=length)
+        turn, part, length = self._part(call)
+        job = self._calls.job_of(call, tool, turn=turn, part=part, length=length)
         answer = await self._publisher.send("start_call", *job)
         if answer[3] is not None:
             self.answers.arrive(call.key, answer[3])
+
+    def known(self, call: ToolCall) -> ToolResult | None:
+        """Return None: what is known of a call, the journal knows."""
+        del call
+        return None
 
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
         """Return what the function gives, as JSON keeps it; a resumed run does not call it again.
@@ -265,6 +258,26 @@ class QueueRuntime:
         self._refuse_when_left()
         before = self.last_turn
         return await self._steps.note(f"{kind}:{before.key if before else ''}", give)
+
+    async def open_hook(self, question: Question, registry: HookRegistry) -> Answer:
+        """Ask the outside, once, and return how the hook was closed.
+
+        Raises:
+            DuplicateName: When a hook of this label is open.
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        return await self._waits.open_hook(question, registry, self._part(question.call))
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Wait; a resumed run waits for what is left of it.
+
+        Raises:
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        before = self.last_turn
+        await self._waits.sleep(before.key if before else "", duration)
 
     @property
     def replaying(self) -> bool:

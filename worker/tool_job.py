@@ -14,22 +14,24 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
-import orjson
-
 from loops.app import App
 from loops.errors import UnknownLoop
+from loops.hook_registry import HookRegistry, join_hook_registry
 from loops.messages import ToolCall, ToolResult
 from loops.perform import longest, perform
+from loops.runtime import Scope, surround
 from loops.tasks import Owner
 from loops.tool_context import ToolContext
 from loops.tools import Tool, unknown_tool_result
 
+from .call_results import CANCELLED, DRAINED, LOST, POISONED, finish_call
 from .calls import RunPlace
 from .insist import insist
 from .link import Link
 from .nudges import Nudges
 from .progress import ProgressFeed
 from .queue import POISON, Claim, Stop
+from .tool_hooks import ToolHooks, ToolRuntime
 from .working import WorkerResources
 
 GRACE = timedelta(seconds=5)
@@ -38,17 +40,6 @@ itself."""
 
 WRITING = 20.0
 """How many seconds a result may take to be recorded once the worker wants the job's task back."""
-
-LOST = (
-    "LostTool: the worker that ran this tool died; it may or may not have had its effect, "
-    "so it was not run again"
-)
-POISONED = "WorkerLost: three workers died in a row over this call; it is given up"
-CANCELLED = "cancelled: somebody stopped this call; it may or may not have had its effect"
-DRAINED = (
-    "LostTool: the worker that ran this tool was shut down before the tool ended; it may or may "
-    "not have had its effect"
-)
 
 logger = logging.getLogger("loopmill.tool")
 
@@ -85,6 +76,7 @@ class ToolJob:
         self._key = key
         self._grace = grace.total_seconds()
         self._owner = Owner()
+        self._hooks = ToolHooks(resources.link, place, claim, key, self._owner)
         self._feed = ProgressFeed(key, self._append_progress, self._owner)
         self._is_cancelled = False
         self._moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -134,8 +126,9 @@ class ToolJob:
         return None
 
     def _hear(self, kind: str, key: str, value: bytes) -> None:
-        del key, value
-        if kind == "cancel":
+        if kind == "hook":
+            self._hooks.hear(key, value)
+        elif kind == "cancel":
             self._is_cancelled = True
             self._move()
 
@@ -185,13 +178,15 @@ class ToolJob:
         seconds = limit.total_seconds() + self._grace
         self._claim.renew_until = monotonic() + seconds + WRITING
         context = self._context_of(started)
-        work = self._owner.start(self._perform(tool, context), name=f"tool {tool.name}")
+        agent = self._app.agents.get(started.agent)
+        work = self._owner.start(self._perform(tool, context, agent), name=f"tool {tool.name}")
         work.add_done_callback(self._move)
-        timer = asyncio.get_running_loop().call_later(seconds, self._move)
+        ring = asyncio.get_running_loop().call_later
+        self._alarm = ring(seconds, self._ring, monotonic(), seconds)
         try:
             await self._moved
         finally:
-            timer.cancel()
+            self._alarm.cancel()
             if not work.done():
                 context.cancelled.set()
                 work.cancel()
@@ -205,7 +200,18 @@ class ToolJob:
             text = f"ToolTimedOut: {tool.name!r} took longer than {limit}, and did not end then"
             self._result = self._failure(started, text)
 
-    async def _perform(self, tool: Tool, context: ToolContext) -> None:
+    def _ring(self, began: float, seconds: float) -> None:
+        """Move once the tool has taken so long; what it waited for the outside does not count."""
+        left = began + seconds + self._hooks.seconds - monotonic()
+        if left <= 0:
+            self._move()
+        else:
+            self._alarm = asyncio.get_running_loop().call_later(left, self._ring, began, seconds)
+
+    async def _perform(self, tool: Tool, context: ToolContext, agent: object) -> None:
+        # The task is the tool's own, so its surroundings end with it.
+        surround(Scope(ToolRuntime(self._hooks), context, agent))
+        join_hook_registry(HookRegistry())
         timeout = self._settings.tool_timeout
         result = await perform(tool, context.call.arguments, context, timeout=timeout)
         # Noted here, so that no stop can come between; recorded by a task that no tool can reach.
@@ -259,34 +265,3 @@ class ToolJob:
 
     def _lost_result(self, text: str) -> ToolResult:
         return ToolResult(self._key, "", "", text, is_error=True)
-
-
-async def finish_call(
-    link: Link, place: RunPlace, claim: Claim, state: str, result: ToolResult
-) -> bool:
-    """Record a call's one result and give the claim up; say whether it was the first result."""
-    claim.released = True
-    lost = orjson.dumps([{"type": "tool.lost", "data": {"call": result.call}}])
-    code: int = await insist(
-        link,
-        "finish_tool",
-        keys=[place.record],
-        arguments=[
-            claim.queue,
-            claim.job_id,
-            claim.token,
-            result.call,
-            state,
-            result.encode(),
-            lost if state == "lost" else b"",
-        ],
-    )
-    return code == 1
-
-
-async def fail_unbegun(
-    link: Link, place: RunPlace, claim: Claim, *, key: str, message: str
-) -> None:
-    """Answer a call whose job will never run with an error."""
-    result = ToolResult(key, "", "", f"ToolFailed: {message}", is_error=True)
-    await finish_call(link, place, claim, "done", result)

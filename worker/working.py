@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from loops.app import App
 from loops.tasks import Owner
 
+from .hook_desk import keep_time
 from .nudges import Nudges
 from .pace import Pace
 from .resources import Resources
@@ -31,6 +32,7 @@ async def working(
     nudges = Nudges(resources.link.client, resources.keys.owner(worker_id))
     services = Owner()
     services.start(nudges.listen(), name="nudges")
+    services.start(keep_time(resources.link, resources.keys.timers), name="timers")
     try:
         yield WorkerResources(
             settings=resources.settings,
@@ -38,6 +40,7 @@ async def working(
             link=resources.link,
             runs=resources.runs,
             sessions=resources.sessions,
+            hooks=resources.hooks,
             log=resources.log,
             queue=resources.queue,
             app=app,

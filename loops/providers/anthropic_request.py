@@ -97,7 +97,8 @@ def _out(block: Raw) -> Raw:
             return {**kept, "id": _NO_NAME.sub("_", str(block["id"])), "name": name}
         case "tool_result":
             call = _NO_NAME.sub("_", str(block["tool_use_id"]))
-            return {**block, "tool_use_id": call, "content": _content(block.get("content"))}
+            kept = {name: value for name, value in block.items() if name != "deferred"}
+            return {**kept, "tool_use_id": call, "content": _content(block.get("content"))}
         case _:
             return block
 

@@ -17,7 +17,9 @@ Event = Mapping[str, Any]
 
 def script(body: str, *, published: bool = True) -> str:
     """A script of the shared functions and this body; unpublished, its messages are lost."""
-    shared = "\n".join((SHARED / f"{name}.lua").read_text() for name in ("queue", "log", "run"))
+    shared = "\n".join(
+        (SHARED / f"{name}.lua").read_text() for name in ("queue", "log", "run", "hooks")
+    )
     if not published:
         shared = shared.replace("redis.call('PUBLISH'", "string.format('%s'")
     return f"{shared}\n{body}"
@@ -68,6 +70,14 @@ class Author:
             "EVAL", body, 1, self.keys.record, len(events), orjson.dumps(events)
         )
         return first + len(events) - 1
+
+    async def evaluate(self, body: str, *arguments: str | bytes | int) -> None:
+        """Run a script over the run's record."""
+        await self.resources.link.command("EVAL", script(body), 1, self.keys.record, *arguments)
+
+    async def types(self) -> list[str]:
+        """Return the types of the run's events so far."""
+        return [each.type for each in await self.resources.log.read(self.keys, limit=1000)]
 
     async def settle(
         self, status: str = "completed", output: str = "", *, published: bool = True

@@ -50,7 +50,8 @@ def routes(run_id: str, session_id: str = "ses_acme") -> Iterator[tuple[str, str
             assert isinstance(route, Route)
             found += [(method, route.path) for method in sorted(route.methods or ())]
     for method, path in found:
-        yield method, path.replace("{run_id}", run_id).replace("{session_id}", session_id)
+        named = path.replace("{run_id}", run_id).replace("{session_id}", session_id)
+        yield method, named.replace("{label}", "ship")
 
 
 def test_the_matrix_holds_all_routes() -> None:

@@ -59,11 +59,12 @@ async def test_loops_of_every_kind_survive_a_kill_at_any_event(open_stage: OpenS
     """A sample of the sweep that `make test-kills` makes whole."""
     async with open_stage(app=KILLED, **LEASE) as stage:
         wrong: list[object] = []
-        for at, agent in enumerate(("plain", "transforming", "dropping", "injecting"), start=1):
+        agents = ("plain", "transforming", "dropping", "injecting", "careful")
+        for at, agent in enumerate(agents, start=1):
             stage.man()
             calm, events = await stage.through(agent)
             stage.man()
-            killed, _ = await stage.through(agent, kill_at=events * at // 5)
+            killed, _ = await stage.through(agent, kill_at=events * at // 6)
             wrong += differences(killed, calm)
 
         assert wrong == []

@@ -14,6 +14,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from pydantic import BaseModel
+
 import loops as ai
 from loops.blocks import Raw
 from loops.providers.scripted import Piece, call, scripted, text
@@ -37,6 +39,20 @@ async def send(to: str, context: ai.ToolContext) -> str:
     mark(context, "send")
     await asyncio.sleep(TOOL / 2)
     return f"sent to {to}"
+
+
+@ai.tool(require_approval=True)
+async def publish(where: str, context: ai.ToolContext) -> str:
+    """Publish the report, once somebody has granted it: this must not happen twice."""
+    mark(context, "publish")
+    await asyncio.sleep(TOOL / 2)
+    return f"published in {where}"
+
+
+class Go(BaseModel):
+    """What somebody says to a hook."""
+
+    go: bool
 
 
 WANTED = (("look_up", "topic", ("rivers", "hills")), ("send", "to", ("ann",)))
@@ -76,7 +92,21 @@ def reply(history: list[Raw]) -> list[Piece]:
     return [text("the report: rivers, hills and sea; ann, bob and cem have their letters")]
 
 
+ASKED = (("look_up", "topic", ("rivers",)), ("publish", "where", ("north", "south")))
+AGAIN = (("publish", "where", ("west",)), ("send", "to", ("ann",)))
+
+
+def careful_reply(history: list[Raw]) -> list[Piece]:
+    """Ask for what is missing of two batches, part of which has to be granted; then answer."""
+    for number, wanted in enumerate((ASKED, AGAIN), 1):
+        missing = _missing(history, wanted)
+        if missing:
+            return [text(f"step {number}"), *missing]
+    return [text("all is published")]
+
+
 model = scripted(reply, pace=PACE, delta=5)
+careful_model = scripted(careful_reply, pace=PACE, delta=5)
 TOOLS = [look_up, send]
 
 
@@ -142,6 +172,31 @@ class Plain(ai.Agent):
         return plain(context)
 
 
+class Careful(ai.Agent):
+    """Asks before it begins, sleeps, takes a step, and waits for approvals."""
+
+    async def loop(self, context: ai.Context) -> AsyncIterator[object]:
+        async def number() -> int:
+            return 7
+
+        answer = await ai.hook("begin", payload=Go)
+        taken = await context.step("number", number)
+        yield {"type": "note", "go": answer.go, "number": taken}
+        await context.sleep(0.2)
+        async for event in super().loop(context):
+            yield event
+
+
+async def waiting(context: ai.Context) -> AsyncIterator[object]:
+    """Waits for somebody; those who are in a hurry do not wait for ever."""
+    expires = timedelta(seconds=60) if context.last_message == "soon" else timedelta(days=1)
+    try:
+        answer = await ai.hook("begin", payload=Go, expires=expires)
+        yield f"go: {answer.go}"
+    except ai.errors.HookExpired:
+        yield "nobody came"
+
+
 app = ai.App(
     agents={
         "passing": ai.Agent(model=model, tools=TOOLS),
@@ -149,5 +204,7 @@ app = ai.App(
         "transforming": Transforming(model=model, tools=TOOLS),
         "dropping": Dropping(model=model, tools=TOOLS),
         "injecting": Injecting(model=model, tools=TOOLS),
+        "careful": Careful(model=careful_model, tools=[*TOOLS, publish]),
+        "waiting": waiting,
     }
 )

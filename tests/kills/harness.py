@@ -7,12 +7,15 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from loops.errors import AlreadySettled
+from loops.question import Answer
+from loops.tasks import Owner
 from loops.wire import RUNTIME_TYPES
 from tests.effects import VARIABLE, effects_in, read_effects
 from tests.fleet import Fleet, Member
@@ -23,7 +26,7 @@ from worker.run_record import RunRecord
 from worker.settings import Settings
 
 TENANT = "default"
-LEASE = {"LOOPMILL_LEASE": "1s"}
+LEASE = {"LOOPMILL_LEASE": "1s", "LOOPMILL_PARK_AFTER": "100ms"}
 SETTLED_WITHIN = timedelta(seconds=25)
 
 
@@ -102,9 +105,25 @@ class Stage:
     ) -> tuple[Outcome, int]:
         """See a run through, its worker killed at a moment; return its outcome, and its length."""
         run_id = await self.submit(agent)
+        strike, owner = self.striker(kill_at, kill_when), Owner()
+
+        def on_event(event: LogEvent) -> None:
+            if event.type == "hook.opened":
+                owner.start(self.grant(run_id, event.data["label"]), name="grant")
+            strike(event)
+
         async with asyncio.timeout(SETTLED_WITHIN.total_seconds()):
-            seen = await self.watch(run_id, self.striker(kill_at, kill_when))
+            seen = await self.watch(run_id, on_event)
+        await owner.join()
         return await self.outcome(run_id, seen), len(seen.events)
+
+    async def grant(self, run_id: str, label: str) -> None:
+        """Say yes to whatever a hook asks, as somebody would over HTTP."""
+        hooks = self.resources.hooks
+        hook = await hooks.load(TENANT, run_id, label)
+        yes = {"granted": True} if label.startswith("approve") else {"go": True}
+        with suppress(AlreadySettled):
+            await hooks.close(TENANT, hook, Answer("resolved", yes))
 
     def striker(self, at: int | None, when: Moment) -> Callable[[LogEvent], None]:
         """Return what kills the run's worker, once, when the moment is there."""

@@ -35,7 +35,9 @@ def differences(outcome: Outcome, calm: Outcome) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("agent", ["passing", "plain", "transforming", "dropping", "injecting"])
+@pytest.mark.parametrize(
+    "agent", ["passing", "plain", "transforming", "dropping", "injecting", "careful"]
+)
 async def test_a_run_ends_the_same_wherever_its_worker_is_killed(stage: Stage, agent: str) -> None:
     """SIGKILL after each event: same output, history and view, and no tool twice."""
     await sweep(stage, agent, lambda: None)

@@ -10,7 +10,7 @@ def subclasses(cls: type[errors.AgentError]) -> list[type[errors.AgentError]]:
     return found
 
 
-TREE = [each for each in subclasses(errors.AgentError) if each.__module__ == errors.__name__]
+TREE = [each for each in subclasses(errors.AgentError) if vars(errors).get(each.__name__) is each]
 
 
 def test_every_error_has_a_code_of_its_own() -> None:

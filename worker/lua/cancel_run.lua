@@ -1,6 +1,6 @@
 -- Ask for a run's end. A queued or waiting one is settled here; a running one is flagged and told.
 -- KEYS: record
--- ARGV: reason, `run.cancelled` event, error (JSON)
+-- ARGV: reason, `run.cancelled` event, error (JSON), 1 when its messages are to be forgotten else 0
 -- Returns {code, status, running calls, queued calls}: 1 settled, 2 stopping, 0 too late, -1 unknown.
 -- uses: queue log run
 local record = KEYS[1]
@@ -8,6 +8,7 @@ local run = redis.call('HMGET', record, 'status', 'queue_key', 'job')
 if not run[1] then return { -1, '', {}, {} } end
 if TERMINAL[run[1]] then return { 0, run[1], {}, {} } end
 local now = clock()
+if ARGV[4] == '1' then redis.call('HSET', record, 'rollback', '1') end
 if run[1] ~= 'running' then
   append(record, 1, ARGV[2], now)
   local stopping, cancelled = settle(record, now, 'cancelled', { 'error', ARGV[3], 'cancel', ARGV[1] })

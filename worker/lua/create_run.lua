@@ -5,8 +5,9 @@
 -- ARGV: run id, session id, on_conflict, queue depth limit, body digest, idempotency ttl in ms,
 --   `run.queued` event, queue name, session retention in ms, session metadata, messages,
 --   tenant, then pairs of the record's fields
--- Returns {code, text}: 1 created, 2 the same request came before (its run), 3 another body under this
---   key, 4 session busy (its run), 5 too many wait already (where), 6 the id is taken.
+-- Returns {code, text, run}: 1 created (the run that it interrupts, or ''), 2 the same request came
+--   before (its run), 3 another body under this key, 4 session busy (its run), 5 too many wait already
+--   (where), 6 the id is taken, 7 the session's run waits for a hook (its run).
 -- uses: queue log run
 local record, session, seen = KEYS[1], KEYS[2], KEYS[3]
 local run_id, session_id = ARGV[1], ARGV[2]
@@ -25,6 +26,8 @@ end
 if redis.call('EXISTS', record) == 1 then return { 6, run_id } end
 local owner = session_owner(session, named.run_base, now)
 if owner and ARGV[3] == 'reject' then return { 4, owner } end
+if owner and ARGV[3] == '' and asks(named.run_base .. owner) then return { 7, owner } end
+local interrupts = owner and (ARGV[3] == 'interrupt' or ARGV[3] == 'rollback')
 local limit = tonumber(ARGV[4])
 if redis.call('ZCARD', named.queue_key) >= limit then return { 5, 'queue ' .. ARGV[8] } end
 if redis.call('LLEN', session .. ':queue') >= limit then
@@ -49,10 +52,10 @@ redis.call('SADD', KEYS[6], ARGV[8])
 redis.call('SADD', KEYS[7], ARGV[12])
 redis.call('HSET', session, 'used', stamp, 'retention', ARGV[9])
 if owner then
-  redis.call('RPUSH', session .. ':queue', run_id)
+  redis.call(interrupts and 'LPUSH' or 'RPUSH', session .. ':queue', run_id)
 else
   redis.call('HSET', session, 'owner', run_id)
   enqueue_run(record, now, now)
 end
 keep_session(session)
-return { 1, run_id }
+return { 1, run_id, interrupts and owner or '' }

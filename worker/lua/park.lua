@@ -1,7 +1,8 @@
 -- Give the run up while all it does is wait: no claim, no job, no slot. Refused when something that it
 -- waits for is answered, or somebody wants it stopped.
 -- KEYS: record
--- ARGV: as `flush`, then `run.waiting` event, ms that the run has computed, n, awaited call keys
+-- ARGV: as `flush`, then `run.waiting` event, ms that the run has computed, n, awaited keys of calls and
+--   hooks
 -- Returns {code, first seq or slot}.
 -- uses: queue log flush
 local record, now = KEYS[1], clock()
@@ -14,7 +15,8 @@ local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel')
 local awaited = take(ARGV, at + 2)
 if run[3] or #awaited == 0 then return { GO_ON, 0 } end
 for _, key in ipairs(awaited) do
-  if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1 then return { GO_ON, 0 } end
+  if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1
+    or redis.call('HEXISTS', record .. ':hooks', key .. '|answer') == 1 then return { GO_ON, 0 } end
 end
 append(record, 1, ARGV[at], now)
 redis.call('HSET', record, 'status', 'waiting', 'poison', 0, 'lapses', 0, 'ran', ARGV[at + 1])

@@ -7,22 +7,15 @@
 -- Returns {code, first seq or slot, state, result or false}.
 -- uses: queue log flush
 local record, now = KEYS[1], clock()
-local calls, journal = record .. ':calls', record .. ':journal'
-local last = #ARGV
-local key, turn = ARGV[last - 11], ARGV[last - 10]
+local calls, last = record .. ':calls', #ARGV
+local key = ARGV[last - 11]
 local state = redis.call('HGET', calls, key .. '|state')
 local code, about = flush(record, ARGV, now, state and 0 or 1, state and '' or ARGV[last - 2])
 if code ~= DONE and code ~= REPEATED then return { code, about, '', false } end
 if code == REPEATED and not fenced(record, ARGV[1]) then
   return { code, about, state or '', redis.call('HGET', calls, key .. '|result') }
 end
-if turn ~= '' then
-  local known = redis.call('HMGET', journal, turn, 'part:' .. turn)
-  local length = string.match(known[2] or '0 ', '^(%d+) ')
-  if not known[1] and tonumber(length) < tonumber(ARGV[last - 8]) then
-    redis.call('HSET', journal, 'part:' .. turn, ARGV[last - 8] .. ' ' .. ARGV[last - 9])
-  end
-end
+keep_part(record, ARGV[last - 10], ARGV[last - 9], ARGV[last - 8])
 local before = state
 if not before then
   state = 'queued'

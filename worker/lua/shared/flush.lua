@@ -66,6 +66,17 @@ local function take(arguments, at)
   return taken, at + count + 1
 end
 
+-- A turn from which something was started stands in the journal up to and with the block that did it.
+local function keep_part(record, turn, part, length)
+  if turn == '' then return end
+  local journal = record .. ':journal'
+  local known = redis.call('HMGET', journal, turn, 'part:' .. turn)
+  local before = string.match(known[2] or '0 ', '^(%d+) ')
+  if not known[1] and tonumber(before) < tonumber(length) then
+    redis.call('HSET', journal, 'part:' .. turn, length .. ' ' .. part)
+  end
+end
+
 -- Returns a code, what it is about (first seq, or the slot that differs), and the next argument's place.
 -- `more_count` and `more_events` are appended in the same entry.
 local function flush(record, arguments, now, more_count, more_events)

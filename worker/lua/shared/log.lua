@@ -1,10 +1,11 @@
 -- Shared by every script that appends to a run's log. Needs `queue`.
--- A run's keys are made from its record: <record>:log, :journal, :calls, :yields, :handed, :input, :snapshot.
+-- A run's keys are made from its record: <record>:log, :journal, :calls, :yields, :handed, :input,
+-- :snapshot, :hooks.
 
 local PUBLISH_LIMIT = 65536
 local TERMINAL = { completed = true, failed = true, cancelled = true, expired = true }
 local EXPIRY_MOVES = 1000
-local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot' }
+local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot', ':hooks' }
 
 -- All keys of a run end at the same instant.
 local function expire(record, parts, at)
@@ -13,11 +14,12 @@ local function expire(record, parts, at)
   end
 end
 
--- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish. Their
+-- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish; what it
+-- waits for may end late, and only then does it go on. Their
 -- end moves on once a second; until then only the parts that the script may have made get it.
 local function expire_live(record, now, made)
-  local run = redis.call('HMGET', record, 'timeout', 'retention', 'patience', 'expires')
-  local at = now + tonumber(run[1]) + tonumber(run[2]) + tonumber(run[3])
+  local run = redis.call('HMGET', record, 'timeout', 'retention', 'patience', 'expires', 'hold_until')
+  local at = math.max(now, tonumber(run[5] or 0)) + tonumber(run[1]) + tonumber(run[2]) + tonumber(run[3])
   local stands = tonumber(run[4] or 0)
   if at - stands < EXPIRY_MOVES then return expire(record, made, stands) end
   redis.call('HSET', record, 'expires', string.format('%d', at))

@@ -77,6 +77,42 @@ local function cancel_calls(record, now)
   return stopping, cancelled
 end
 
+-- Whether a run is parked, and waits for what somebody has to answer.
+local function asks(record)
+  if redis.call('HGET', record, 'status') ~= 'waiting' then return false end
+  local hooks = record .. ':hooks'
+  local all = redis.call('HGETALL', hooks)
+  for i = 1, #all, 2 do
+    local key = string.match(all[i], '^(.*)|state$')
+    if key and all[i + 1] == 'open' and redis.call('HGET', hooks, key .. '|told') ~= '' then return true end
+  end
+  return false
+end
+
+-- Of a run that is rolled back the session keeps nothing.
+local function roll_back(record)
+  local run = redis.call('HMGET', record, 'rollback', 'session_key', 'session_start')
+  if not run[1] or not run[3] then return end
+  local list, start = run[2] .. ':messages', tonumber(run[3])
+  if start == 0 then redis.call('DEL', list) else redis.call('LTRIM', list, 0, start - 1) end
+end
+
+-- No hook of a run that has ended is open.
+local function drop_hooks(record)
+  local hooks = record .. ':hooks'
+  local all = redis.call('HGETALL', hooks)
+  if #all == 0 then return end
+  local run = redis.call('HMGET', record, 'hooks_key', 'timers_key', 'id')
+  for i = 1, #all, 2 do
+    local key = string.match(all[i], '^(.*)|state$')
+    if key and all[i + 1] == 'open' then
+      redis.call('HSET', hooks, key .. '|state', 'cancelled')
+      redis.call('ZREM', run[1], run[3] .. ' ' .. key)
+    end
+  end
+  redis.call('ZREM', run[2], record)
+end
+
 -- Terminal: the status is readable before its event; the claim, the session and open calls are let go.
 local function settle(record, now, status, fields)
   redis.call('HSET', record, 'status', status, 'finished', string.format('%d', now), unpack(fields))
@@ -85,6 +121,8 @@ local function settle(record, now, status, fields)
   local job = redis.call('HMGET', record, 'queue_key', 'job', 'retention')
   release(job[1], job[2])
   local stopping, cancelled = cancel_calls(record, now)
+  drop_hooks(record)
+  if status == 'cancelled' then roll_back(record) end
   free_session(record, now)
   redis.call('DEL', record .. ':yields', record .. ':handed')
   if status == 'completed' then redis.call('DEL', record .. ':journal') end

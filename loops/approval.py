@@ -1,0 +1,109 @@
+"""Approvals: a call that a person has to grant before it is carried out.
+
+An approval is a hook. It is for the arguments that were shown, and for no others; it may replace
+them; and it is given once.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import orjson
+from pydantic import BaseModel, Field
+
+from .errors import HookDeferred, HookExpired, InvalidArguments
+from .guard import Raised, outcome_of
+from .hook_registry import HookRegistry, active_registry
+from .hooks import answer_to
+from .jsonable import jsonable
+from .messages import ToolCall, ToolResult
+from .question import Question
+from .runtime import Runtime
+from .tools import Tool
+
+
+class ToolApproval(BaseModel):
+    """What a person says of a call."""
+
+    granted: bool
+    reason: str | None = Field(None, description="Why not; the model is told.")
+    arguments: dict[str, Any] | None = Field(
+        None, description="What the tool is called with instead of what the model wrote."
+    )
+
+
+async def approved(call: ToolCall, tool: Tool, runtime: Runtime) -> ToolCall | ToolResult:
+    """Return the call as it is granted, or the result that tells the model that it is not.
+
+    A call whose arguments do not fit is nobody's to grant: its result will tell the model so.
+    """
+    try:
+        arguments = call.parsed()
+        if not tool.wants_approval(arguments):
+            return call
+    except InvalidArguments:
+        return call
+    registry = active_registry() or HookRegistry()
+    question = _question(call, tool, arguments, registry)
+    outcome = await outcome_of(partial(answer_to, question, registry, runtime))
+    if isinstance(outcome, Raised):
+        return _unanswered(call, outcome.error)
+    given = ToolApproval.model_validate(outcome)
+    if not given.granted:
+        return _refusal(call, given.reason or "a person did not approve the call")
+    if given.arguments is None:
+        return call
+    return replace(call, arguments=orjson.dumps(given.arguments).decode())
+
+
+def _question(
+    call: ToolCall, tool: Tool, arguments: Mapping[str, Any], registry: HookRegistry
+) -> Question:
+    label = f"approve_{call.id or call.key}"
+    if registry.is_live(label):
+        # Providers repeat ids, also in one message.
+        label = f"approve_{call.key}"
+    told = cast("dict[str, Any]", jsonable(dict(arguments)))
+
+    def check(answer: Any) -> None:
+        given = ToolApproval.model_validate(answer)
+        if given.granted and given.arguments is not None:
+            tool.validated(given.arguments)
+
+    return Question(
+        label,
+        _schema(tool),
+        check,
+        metadata={"tool": tool.name, "kwargs": told},
+        call=call,
+        bound_to=tool.name + orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode(),
+    )
+
+
+def _schema(tool: Tool) -> dict[str, Any]:
+    """Return the schema of an approval, with that of the tool's own arguments in it."""
+    schema = ToolApproval.model_json_schema()
+    own = dict(tool.schema)
+    # What the tool's schema refers to stands at the root.
+    definitions = own.pop("$defs", None)
+    schema["properties"]["arguments"]["anyOf"] = [own, {"type": "null"}]
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _unanswered(call: ToolCall, error: BaseException) -> ToolResult:
+    match error:
+        case HookExpired():
+            return _refusal(call, "nobody approved the call in time")
+        case HookDeferred():
+            deferred = ToolResult(call.key, call.id, call.name, str(error), is_error=True)
+            return replace(deferred, deferred=error.label)
+        case asyncio.CancelledError():
+            return _refusal(call, f"the approval was cancelled: {error}")
+        case _:
+            raise error
+
+
+def _refusal(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call.key, call.id, call.name, f"Rejected: {text}", is_error=True)
