@@ -51,7 +51,7 @@ test-peers: .venv/.tested ## Ask other people's servers for replies; let stock a
 .let-arq:
 	$(PYTEST) tests/peers/test_stock_arq.py
 
-test-documents: .venv/.tested ## Run the code of the public documents
+test-documents: .venv/.tested ## Run the code of the public documents, and of ours
 	$(PYTEST) -m documents
 
 test-kills: .venv/.tested ## Kill processes after every event (long)

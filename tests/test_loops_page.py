@@ -13,6 +13,7 @@ from tests.readme import ROOT, Reader, blocks, pattern_of
 TEXT = (ROOT / "docs" / "loops.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.documents
 @pytest.mark.timeout(120)
 def test_every_block_runs_and_says_what_is_shown(tmp_path: Path) -> None:
     with socket.socket() as probe, Children() as children:

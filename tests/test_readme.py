@@ -28,6 +28,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         yield Reader(tmp_path, port, children)
 
 
+@pytest.mark.documents
 @pytest.mark.timeout(240)
 def test_every_block_runs_and_says_what_is_shown(reader: Reader) -> None:
     for block in BLOCKS:

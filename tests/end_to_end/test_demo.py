@@ -187,6 +187,7 @@ class Writer(Service):
         return Answer([*Anthropic().reply(pieces)])
 
 
+@pytest.mark.clients
 async def test_the_demo_asks_a_real_model_when_one_is_named(tmp_path: Path, logs: Path) -> None:
     async with served(Writer([])) as service:
         demo = Demo(
