@@ -18,6 +18,7 @@ from .calls import RunPlace
 from .insist import insist
 from .link import Link
 from .new_run import milliseconds
+from .outbox import bounded
 from .wire import Part, Reply
 
 LONGEST = timedelta(days=28)
@@ -81,7 +82,7 @@ def asked_of(question: Question) -> tuple[bytes, bytes, bytes]:
     event: dict[str, Any] = {"type": kind, "data": data}
     if question.call is not None and question.call.number is not None:
         event["turn"] = question.call.number
-    return orjson.dumps(told)[1:-1], orjson.dumps(data), orjson.dumps([event])
+    return orjson.dumps(told)[1:-1], orjson.dumps(data), b"[" + bounded(event) + b"]"
 
 
 async def close_hook(link: Link, place: RunPlace, key: str, answer: Answer) -> tuple[int, str]:

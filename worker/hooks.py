@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from loops.errors import AlreadySettled, HookGone, UnknownHook, UnknownRun
+from loops.errors import AlreadySettled, HookGone, InvalidInput, UnknownHook, UnknownRun
 from loops.question import Answer
 
 from .calls import RunPlace
@@ -17,6 +17,9 @@ from .hook_desk import close_hook
 from .keys import Keys
 from .link import Link
 from .run_record import instant
+
+ANSWER_LIMIT = 128 * 1024
+"""How many bytes an answer may have as JSON: it is told whole, and no event is above 256 KB."""
 
 
 class HookRecord(BaseModel):
@@ -108,10 +111,13 @@ class Hooks:
         Whether an answer fits the question is for the caller to see to.
 
         Raises:
+            InvalidInput: The answer is too long; the hook stays open.
             AlreadySettled: It was closed before.
             HookGone: Its time is over.
             UnknownHook: It is not there any more.
         """
+        if len(answer.encode()) > ANSWER_LIMIT:
+            raise InvalidInput(f"an answer has at most {ANSWER_LIMIT} bytes of JSON")
         place = RunPlace(self._keys, tenant, hook.run_id)
         code, state = await close_hook(self._link, place, hook.id, answer)
         refuse_closed(hook, code, state)

@@ -94,6 +94,15 @@ async def test_what_does_not_fit_is_422_and_the_hook_stays_open(
     assert answered.status_code == 200
 
 
+async def test_an_answer_has_its_limit(app: Api, author: Author, path: str) -> None:
+    await ask(author)
+    async with client_of(app) as client:
+        refused = await client.post(path, json={"go": True, "more": "x" * 200_000})
+        answered = await client.post(path, json={"go": True})
+
+    assert (refused.status_code, answered.status_code) == (422, 200)
+
+
 async def test_a_hook_may_be_closed_without_an_answer(app: Api, author: Author, path: str) -> None:
     await ask(author)
     async with client_of(app) as client:
