@@ -48,8 +48,8 @@ async def test_so_does_a_run_whose_provider_fails_in_between(
     wired_stage: Stage, provider: HostileProvider, agent: str
 ) -> None:
     """It cuts replies, fails after the status, and answers 429 and 529, in each turn."""
-    # Its pauses make such a run three times as long, so a third of the events has to do.
-    await sweep(wired_stage, agent, provider.counts.clear, each=3)
+    # Its pauses make such a run three times as long, so a fifth of the events has to do.
+    await sweep(wired_stage, agent, provider.counts.clear, each=5)
 
 
 async def sweep(
