@@ -1,9 +1,11 @@
 """A thousand runs that wait for somebody: whatever dies, none is lost, and no worker holds one."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
+from redis.exceptions import RedisError
 
 from loops.question import Answer
 from tests.kills.conftest import KILLED
@@ -63,6 +65,15 @@ async def all_wait(stage: Stage) -> tuple[list[str], list[str]]:
     return runs, hasty
 
 
+async def answers(stage: Stage) -> bool:
+    """Say whether the server does: the connection that it closed is made anew."""
+    try:
+        await stage.resources.link.command("PING")
+    except RedisError:
+        return False
+    return True
+
+
 async def answer(stage: Stage, run_ids: list[str]) -> None:
     for hook in await all_open(stage):
         if hook.run_id in run_ids:
@@ -81,6 +92,7 @@ async def test_they_outlive_all_workers_and_the_server(tmp_path: Path) -> None:
             runs, hasty = await all_wait(stage)
             server.stop()
             server = start_server(tmp_path / "server", port=port)
+            await wait_until(partial(answers, stage), for_="the server to be back")
             assert {hook.run_id for hook in await all_open(stage)} == {*runs, *hasty}
 
             stage.man()
