@@ -97,10 +97,10 @@ async def test_a_call_may_be_answered_by_hand(link: Link):
         place = await mill.submit()
         runs = mill.resources.runs
         await mill.until(place, "tool.finished")
-        (open_, answered) = await runs.calls(TENANT, place.run_id)
-        await runs.answer_call(TENANT, place.run_id, open_, "by hand")
+        ledger = {each.name: each for each in await runs.calls(TENANT, place.run_id)}
+        await runs.answer_call(TENANT, place.run_id, ledger["wait"], "by hand")
         with pytest.raises(AlreadySettled):
-            await runs.answer_call(TENANT, place.run_id, answered, "again")
+            await runs.answer_call(TENANT, place.run_id, ledger["look"], "again")
         ended = await mill.ended(place)
 
     assert sorted(ended.results) == ["by hand", "saw sea"]
