@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 QUEUE = "tests/worker/test_queue.py"
 REFUSALS = "tests/worker/test_pass_refusals.py"
+HOOKS = "tests/worker/test_hooks.py"
 PASSES = "tests/worker/test_pass_scripts.py"
 BEGIN = "tests/worker/test_begin.py"
 TOOLS = "tests/worker/test_tool_scripts.py"
@@ -153,8 +154,8 @@ OF_SCRIPTS = (
     ),
     Mutant(
         "a started call may shorten its turn",
-        lua("start_call"),
-        "not known[1] and tonumber(length) < tonumber(ARGV[last - 8])",
+        lua("shared/flush"),
+        "not known[1] and tonumber(before) < tonumber(length)",
         "not known[1]",
         (PASSES,),
     ),
@@ -189,9 +190,30 @@ OF_SCRIPTS = (
     Mutant(
         "a run is parked although its answer is there",
         lua("park"),
-        "if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1 then",
-        "if false then",
+        "if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1\n",
+        "if false\n",
         (REFUSALS,),
+    ),
+    Mutant(
+        "a hook is answered twice",
+        lua("answer_hook"),
+        "if state ~= 'open' then return { 0, state } end",
+        "",
+        (HOOKS,),
+    ),
+    Mutant(
+        "an open hook outlives its run",
+        lua("shared/run"),
+        "  drop_hooks(record)\n",
+        "",
+        (HOOKS,),
+    ),
+    Mutant(
+        "a question that is not asked any more stays open",
+        lua("shared/hooks"),
+        "if before and redis.call('HGET', hooks, before .. '|state') == 'open' then",
+        "if false then",
+        (HOOKS,),
     ),
     Mutant(
         "the end of a run is told and not on record",
@@ -203,8 +225,8 @@ OF_SCRIPTS = (
     Mutant(
         "a settled run keeps its session",
         lua("shared/run"),
-        "local stopping, cancelled = cancel_calls(record, now)\n  free_session(record, now)\n",
-        "local stopping, cancelled = cancel_calls(record, now)\n",
+        "  free_session(record, now)\n  redis.call('DEL', record .. ':yields'",
+        "  redis.call('DEL', record .. ':yields'",
         (CANCEL,),
     ),
     Mutant(
