@@ -196,8 +196,10 @@ class AgentStream(OpenEvents[AgentEvent]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._inside.__exit__(None, None, None)
-        await super().__aexit__(kind, error, trace)
+        try:
+            self._inside.__exit__(None, None, None)
+        finally:
+            await super().__aexit__(kind, error, trace)
 
     async def __anext__(self) -> AgentEvent:
         """Return the next event."""
