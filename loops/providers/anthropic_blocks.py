@@ -34,6 +34,18 @@ _TEXTS = frozenset({"text", "thinking"})
 _KNOWN = _TEXTS | {"redacted_thinking"}
 
 
+Usual = tuple[str, str, Callable[[int, str], ModelEvent]]
+"""The type of a delta, the name of the text in it, and the event by which it is told."""
+
+_USUAL: dict[str, Usual] = {
+    "text": ("text_delta", "text", TextDelta),
+    "thinking": ("thinking_delta", "thinking", ReasoningDelta),
+    "tool_use": ("input_json_delta", "partial_json", ToolDelta),
+}
+
+_UNUSUAL: Usual = ("", "", TextDelta)
+
+
 @dataclass(slots=True)
 class OpenBlock:
     """A block that is being written."""
@@ -42,6 +54,11 @@ class OpenBlock:
     kind: str
     raw: Raw
     pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def usual(self) -> Usual:
+        """How nearly all deltas of the block look."""
+        return _USUAL.get(self.kind, _UNUSUAL)
 
     @property
     def text(self) -> str:
@@ -213,11 +230,6 @@ def _grown(before: Any, more: Any) -> Any:
 
 def delta_of(block: OpenBlock) -> Callable[[int, str], ModelEvent] | None:
     """Return the event by which the block grows; None for one that is told when it is whole."""
-    return _DELTAS.get(block.kind) or (BuiltinToolDelta if block.is_builtin else None)
-
-
-_DELTAS: dict[str, Callable[[int, str], ModelEvent]] = {
-    "text": TextDelta,
-    "thinking": ReasoningDelta,
-    "tool_use": ToolDelta,
-}
+    if block.kind in _USUAL:
+        return block.usual[2]
+    return BuiltinToolDelta if block.is_builtin else None

@@ -11,7 +11,7 @@ from loops.errors import Incomplete, Unavailable
 from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
-from .anthropic_blocks import OpenBlock, begun, change, delta_of, ended, fits, text_of, whole
+from .anthropic_blocks import OpenBlock, Usual, begun, change, delta_of, ended, fits, text_of, whole
 from .reader import ReplyReader
 from .sse import Frame
 from .told import Json, fields, whole_number, word
@@ -37,6 +37,8 @@ class AnthropicReader(ReplyReader):
     def __init__(self, model: str, *, first: int = 0, secret: str = "") -> None:
         super().__init__(model, secret=secret)
         self._open: dict[int, OpenBlock] = {}
+        self._usual: dict[int, tuple[OpenBlock, Usual]] = {}
+        """Open blocks by index, with how their deltas look."""
         self._usage: dict[str, int] = {}
         self._held: OpenBlock | None = None
         """A call without any argument: whether it was cut is told only by what comes next."""
@@ -57,9 +59,12 @@ class AnthropicReader(ReplyReader):
         return Usage(**told)
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
-        told = self._json(frame.data)
-        if frame.name == b"error":
+        name, data = frame
+        told = self._json(data)
+        if name == b"error":
             raise self._failure(told)
+        if self._takes_usual(told, events):
+            return
         if not isinstance(told, dict) or not told:
             raise Unavailable(f"the model {self._model!r} sent an event that is no object")
         kind = word(told.get("type"))
@@ -70,6 +75,23 @@ class AnthropicReader(ReplyReader):
         else:
             self.says_more = self.says_more or kind in _STEPS
             self._take_event(kind, told, events)
+
+    def _takes_usual(self, told: Json, events: list[ModelEvent]) -> bool:
+        """Take a delta as nearly all are, and say whether it is one; it costs a third less so."""
+        if not isinstance(told, dict) or told.get("type") != "content_block_delta":
+            return False
+        index: Json = told.get("index")
+        delta: Json = told.get("delta")
+        if not isinstance(index, int) or not isinstance(delta, dict) or index not in self._usual:
+            return False
+        block, (kind, name, event) = self._usual[index]
+        text: Json = delta.get(name)
+        if delta.get("type") != kind or not isinstance(text, str) or not text:
+            return False
+        block.pieces.append(text)
+        self.says_more = True
+        events.append(event(block.number, text))
+        return True
 
     def _take_event(self, kind: str, told: dict[str, Any], events: list[ModelEvent]) -> None:
         match kind:
@@ -110,6 +132,7 @@ class AnthropicReader(ReplyReader):
             raise self._confused("began a block that is open, or none")
         self._release(events)
         block = self._open[index] = OpenBlock(self.next_block, kind, raw)
+        self._usual[index] = block, block.usual
         self.next_block += 1
         if (event := begun(block)) is not None:
             events.append(event)
@@ -141,9 +164,10 @@ class AnthropicReader(ReplyReader):
 
     def _end_block(self, told: dict[str, Any], events: list[ModelEvent]) -> None:
         index = told.get("index")
-        block = self._open.pop(index, None) if isinstance(index, int) else None
-        if block is None:
+        if not isinstance(index, int) or index not in self._open:
             raise self._confused("ended a block that it has not begun")
+        block = self._open.pop(index)
+        del self._usual[index]
         if block.kind == "tool_use" and not block.text and not block.raw.get("input"):
             self._held = block
         else:

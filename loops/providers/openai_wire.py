@@ -78,7 +78,7 @@ class OpenAIReader(ReplyReader):
 
     def _take(self, frame: Frame, events: list[ModelEvent]) -> None:
         before = len(events)
-        if frame.data.strip() == _DONE:
+        if frame[1].strip() == _DONE:
             events += self._end()
         else:
             self._take_chunk(self._chunk(frame), events)
@@ -86,10 +86,11 @@ class OpenAIReader(ReplyReader):
         self.says_more = self.says_more or len(events) > before
 
     def _chunk(self, frame: Frame) -> dict[str, Any]:
-        told = self._json(frame.data)
+        name, data = frame
+        told = self._json(data)
         chunk = _object(told)
         is_error = chunk is not None and (chunk.get("error") or chunk.get("object") == "error")
-        if chunk is None or is_error or frame.name == b"error":
+        if chunk is None or is_error or name == b"error":
             raise self._failure(told)
         return chunk
 
