@@ -55,7 +55,7 @@ test-documents: .venv/.tested ## Run the code of the public documents, and of ou
 	$(PYTEST) -m documents
 
 test-kills: .venv/.tested ## Kill processes after every event (long)
-	$(PYTEST) -m kills --timeout 900
+	$(PYTEST) -n 2 --dist load -m kills --timeout 900
 
 mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
 	$(BIN)/python -m tests.mutants

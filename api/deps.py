@@ -19,13 +19,13 @@ from loops.errors import InvalidInput
 from loops.guard import Raised
 from loops.tasks import in_thread
 
-from . import schemas
+from . import requests
 from .content import LISTED, TEXT
 from .desk import Desk, desk_of
 from .limits import read_json
 from .pages import wait_limit
 
-Model = TypeVar("Model", bound=schemas.Body)
+Model = TypeVar("Model", bound=requests.Body)
 
 FORMS = frozenset({TEXT, LISTED, "[key]"})
 """What is no part of a place that a caller would know."""
@@ -106,9 +106,11 @@ async def _wait(request: Request) -> timedelta:
 
 
 AtDesk = Annotated[Desk, Depends(_desk)]
-RunBody = Annotated[schemas.RunRequest, Depends(_body(schemas.RunRequest))]
-SessionBody = Annotated[schemas.SessionRequest, Depends(_optional_body(schemas.SessionRequest))]
-read_call_answer = _body(schemas.CallAnswer)
-"""Reads the body where the route has looked up first what it is for."""
+RunBody = Annotated[requests.RunRequest, Depends(_body(requests.RunRequest))]
+SessionBody = Annotated[requests.SessionRequest, Depends(_optional_body(requests.SessionRequest))]
+read_call_answer = _body(requests.CallAnswer)
+read_said = _body(requests.Said)
+read_retry = _optional_body(requests.RetryRequest)
+"""These read the body where the route has looked up first what it is for."""
 
 Wait = Annotated[timedelta, Depends(_wait)]

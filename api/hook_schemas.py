@@ -35,7 +35,7 @@ class HookView(View):
     def of(cls, record: HookRecord) -> Self:
         """Return what everybody may see of the record."""
         link = f"/v1/runs/{record.run_id}/hooks/{quote(record.label, safe='')}"
-        return cls(**record.model_dump(), link=link)
+        return cls(**record.model_dump(exclude={"hides"}), link=link)
 
 
 class HookList(View):

@@ -9,7 +9,7 @@ import orjson
 from fastapi import Request
 
 from .errors import Refusal
-from .schemas import Body
+from .requests import Body
 
 
 def idempotency(

@@ -14,7 +14,7 @@ from pydantic.json_schema import models_json_schema
 
 from .errors import MEDIA_TYPE
 from .pages import LIMIT, WAIT_LIMIT
-from .schemas import Body, CallAnswer, RunRequest, SessionRequest
+from .requests import Body, CallAnswer, RetryRequest, RunRequest, Said, SessionRequest
 from .sse import MEDIA_TYPE as EVENT_STREAM
 from .streams import JSON_LINES
 
@@ -24,6 +24,8 @@ BODIES: dict[str, tuple[type[Body], bool]] = {
     "/v1/runs": (RunRequest, True),
     "/v1/sessions": (SessionRequest, False),
     "/v1/runs/{run_id}/calls/{call}/result": (CallAnswer, True),
+    "/v1/runs/{run_id}/input": (Said, True),
+    "/v1/runs/{run_id}/retry": (RetryRequest, False),
 }
 """What a POST brings, and whether it must."""
 

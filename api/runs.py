@@ -10,25 +10,18 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from loops.errors import UnknownCall
-from worker.new_run import NewRun
+from worker.new_run import Created, NewRun
+from worker.retrying import Changes
 from worker.run_record import RunRecord, RunStatus
 
 from . import pages, tickets
 from .auth import now
-from .deps import AtDesk, RunBody, Wait, read_call_answer
+from .deps import AtDesk, RunBody, Wait, read_call_answer, read_retry, read_said
 from .desk import Desk, promptly
 from .events import Reading
 from .idempotency import idempotency
-from .schemas import (
-    Accepted,
-    CallList,
-    Cancelled,
-    Result,
-    RunList,
-    RunRequest,
-    RunView,
-    TicketView,
-)
+from .requests import RunRequest, as_duration, limits_of, messages_of
+from .schemas import Accepted, CallList, Cancelled, Result, RunList, RunView, TicketView
 from .streams import FRAMES
 from .tickets import Ticket
 
@@ -51,12 +44,12 @@ async def create_run(request: Request, desk: AtDesk, body: RunBody) -> Response:
 def _new_run(request: Request, body: RunRequest) -> NewRun:
     return NewRun(
         agent=body.agent,
-        messages=body.messages(),
+        messages=messages_of(body.input),
         session_id=body.session_id,
         on_conflict=body.on_conflict,
-        timeout=body.time_limit,
+        timeout=as_duration(body.timeout),
         metadata=body.metadata,
-        budget=body.budget.model_dump(exclude_none=True) if body.budget else None,
+        budget=limits_of(body.budget),
         idempotency=idempotency(request, body, but=frozenset({"stream"})),
         traceparent=_traceparent(request.headers.get("traceparent")),
     )
@@ -123,6 +116,31 @@ async def cancel_run(run_id: str, desk: AtDesk, wait: Wait, response: Response) 
         done = done.model_copy(update=update)
     response.status_code = HTTPStatus.OK if done.is_settled else HTTPStatus.ACCEPTED
     return done
+
+
+@router.post("/{run_id}/input", status_code=HTTPStatus.ACCEPTED)
+async def say(run_id: str, request: Request, desk: AtDesk) -> Accepted:
+    """Say something to a run that goes on; it takes that in before its next turn."""
+    record = await desk.run(run_id)
+    body = await read_said(request)
+    runs, key = desk.office.resources.runs, idempotency(request, body)
+    said = messages_of(body.input)
+    await promptly(runs.steer(desk.tenant, record.id, said, idempotency=key))
+    return Accepted.of(Created(record.id, record.session_id, record.status, is_new=False))
+
+
+@router.post("/{run_id}/retry", status_code=HTTPStatus.ACCEPTED)
+async def retry_run(run_id: str, request: Request, desk: AtDesk, response: Response) -> Accepted:
+    """Begin a run again that did not complete; what was answered is not done again."""
+    record = await desk.run(run_id)
+    desk.office.app.loop_of(record.agent)
+    body = await read_retry(request)
+    key = idempotency(request, body)
+    changes = Changes(as_duration(body.timeout), limits_of(body.budget), key)
+    runs = desk.office.resources.runs
+    made = await promptly(runs.retry(desk.tenant, run_id, changes))
+    response.status_code = HTTPStatus.ACCEPTED if made.is_new else HTTPStatus.OK
+    return Accepted.of(made)
 
 
 async def _settled(desk: Desk, record: RunRecord, wait: timedelta) -> RunRecord:

@@ -1,108 +1,17 @@
-"""What goes over the border: requests, strictly read, and the answers to them."""
+"""What is answered over the border."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from datetime import datetime
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Tag
+from pydantic import BaseModel, ConfigDict
 
-from worker.keys import NAME
-from worker.new_run import Created, OnConflict
+from worker.new_run import Created
 from worker.run_record import CallRecord, RunFailure, RunRecord, RunStatus
 from worker.runs import CancelReceipt
 from worker.sessions import SessionRecord
-
-from .content import LISTED, TEXT, Block, either
-
-NAME_PATTERN = f"^{NAME.pattern}$"
-MESSAGES = 1000
-"""How many messages the input of a run may hold."""
-
-SHORTEST, LONGEST = 0.001, 30 * 86400.0
-"""Seconds of running time that a run may ask for."""
-
-Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Metadata = Annotated[
-    dict[
-        Annotated[str, StringConstraints(min_length=1, max_length=64)],
-        Annotated[str, StringConstraints(max_length=512)],
-    ],
-    Field(max_length=16),
-]
-
-
-class Body(BaseModel):
-    """A request's content: nothing in it is unknown, nothing is converted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class InputMessage(Body):
-    """A message of the input, in Anthropic's shape."""
-
-    role: Literal["user", "assistant", "system"]
-    content: Annotated[
-        Annotated[str, Tag(TEXT)] | Annotated[list[Block], Tag(LISTED)], either("blocks")
-    ]
-
-
-class BudgetRequest(Body):
-    """How much a run may take; each limit is optional."""
-
-    turns: Annotated[int, Field(gt=0)] | None = None
-    tokens: Annotated[int, Field(gt=0)] | None = None
-    usd: Annotated[float, Field(gt=0)] | None = None
-    tool_calls: Annotated[int, Field(gt=0)] | None = None
-    seconds: Annotated[float, Field(gt=0)] | None = None
-
-
-class RunRequest(Body):
-    """The content of `POST /v1/runs`.
-
-    The input's messages need not make a whole history: calls without results and results without
-    calls are mended when the messages are sent to a model, since a session may hold the other half.
-    """
-
-    agent: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    input: Annotated[
-        Annotated[str, StringConstraints(min_length=1), Tag(TEXT)]
-        | Annotated[list[InputMessage], Field(min_length=1, max_length=MESSAGES), Tag(LISTED)],
-        either("messages"),
-    ]
-    session_id: Name | None = None
-    on_conflict: OnConflict | None = None
-    timeout: Annotated[float, Field(ge=SHORTEST, le=LONGEST)] | None = None
-    """Seconds of running time."""
-    budget: BudgetRequest | None = None
-    metadata: Metadata = Field(default_factory=dict)
-    stream: bool = False
-
-    def messages(self) -> list[dict[str, Any]]:
-        """Return the input as plain messages."""
-        if isinstance(self.input, str):
-            return [{"role": "user", "content": self.input}]
-        return [message.model_dump() for message in self.input]
-
-    @property
-    def time_limit(self) -> timedelta | None:
-        """The limit of the run's running time, None for the configured one."""
-        return None if self.timeout is None else timedelta(seconds=self.timeout)
-
-
-class CallAnswer(Body):
-    """The content of `POST /v1/runs/{id}/calls/{call}/result`."""
-
-    content: Any
-    """What the model reads: text, or any JSON."""
-
-
-class SessionRequest(Body):
-    """The content of `POST /v1/sessions`."""
-
-    id: Name | None = None
-    metadata: Metadata = Field(default_factory=dict)
 
 
 class View(BaseModel):
@@ -119,6 +28,8 @@ class Links(View):
     result: str
     cancel: str
     calls: str
+    input: str
+    retry: str
 
     @classmethod
     def of(cls, run_id: str) -> Self:
@@ -130,6 +41,8 @@ class Links(View):
             result=f"{path}/result",
             cancel=f"{path}/cancel",
             calls=f"{path}/calls",
+            input=f"{path}/input",
+            retry=f"{path}/retry",
         )
 
 
@@ -170,6 +83,10 @@ class RunView(View):
     usage: dict[str, Any] | None
     metadata: dict[str, Any]
     last_seq: int
+    parent_id: str | None
+    """The run that started this one and waits for it."""
+    retry_of: str | None
+    """The run with whose work it goes on."""
 
     @classmethod
     def of(cls, record: RunRecord) -> Self:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, Unpack, cast, runtime_checkable
 
-from .agent import Agent, AgentStream, RunOptions, RunOutcome
+from .agent import Agent, RunOptions
+from .agent_stream import AgentStream, RunOutcome
+from .child_run import ChildRequest
 from .context import Context
 from .errors import SetupError, UnknownLoop
 from .loop_shape import Loop, begin, check_loop
@@ -87,7 +89,29 @@ class App:
             self.context_of(name, messages, **options),
             agent=agent,
             buffer=agent.LOOP_BUFFER if isinstance(agent, Agent) else None,
+            child=self.start_child,
         )
+
+    def start_child(self, request: ChildRequest) -> tuple[str, AgentStream]:
+        """Return the name and a run in this process of the agent that another run asks for.
+
+        Raises:
+            UnknownLoop: When the app has no such agent.
+        """
+        name = self.name_of(request.agent)
+        options: RunOptions = {"budget": request.budget, "metadata": request.metadata}
+        return name, self.start(name, request.messages, **options)
+
+    def name_of(self, agent: object) -> str:
+        """Return the name under which the app has the agent; a name stands for itself.
+
+        Raises:
+            UnknownLoop: When the app has no such agent.
+        """
+        for name, known in self.agents.items():
+            if agent is known or agent == name:
+                return name
+        raise UnknownLoop(str(agent), self.agents)
 
     async def run(
         self,

@@ -20,6 +20,7 @@ from .hooks import answer_to
 from .jsonable import jsonable
 from .messages import ToolCall, ToolResult
 from .question import Question
+from .redact import hidden, unhidden
 from .runtime import Runtime
 from .tools import Tool
 
@@ -55,7 +56,8 @@ async def approved(call: ToolCall, tool: Tool, runtime: Runtime) -> ToolCall | T
         return _refusal(call, given.reason or "a person did not approve the call")
     if given.arguments is None:
         return call
-    return replace(call, arguments=orjson.dumps(given.arguments).decode())
+    edited = unhidden(given.arguments, arguments)
+    return replace(call, arguments=orjson.dumps(edited).decode())
 
 
 def _question(
@@ -66,18 +68,20 @@ def _question(
         # Providers repeat ids, also in one message.
         label = f"approve_{call.key}"
     told = cast("dict[str, Any]", jsonable(dict(arguments)))
+    shown = hidden(told, tool.redact)
 
     def check(answer: Any) -> None:
         given = ToolApproval.model_validate(answer)
         if given.granted and given.arguments is not None:
-            tool.validated(given.arguments)
+            tool.validated(unhidden(given.arguments, arguments))
 
     return Question(
         label,
         _schema(tool),
         check,
-        metadata={"tool": tool.name, "kwargs": told},
+        metadata={"tool": tool.name, "kwargs": shown},
         call=call,
+        hides=tool.redact,
         bound_to=tool.name + orjson.dumps(told, option=orjson.OPT_SORT_KEYS).decode(),
     )
 

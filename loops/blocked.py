@@ -48,7 +48,7 @@ class BlockedFold:
                 self._has_ended = True
             case ToolCallResult():
                 self._answered.add(event.call)
-            case HookEvent():
+            case HookEvent(run=None):
                 self._note(event)
             case Retry():
                 self._forget()

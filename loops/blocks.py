@@ -66,11 +66,17 @@ class ToolResultBlock(_Block):
     is_error: bool = False
     deferred: str = ""
     """The label of the hook that the call waits for, where another run is to go on with it."""
+    result: Any = None
+    """What the tool gave, where the model is told something else: that is the content then."""
 
     def raw(self) -> Raw:
-        """Return the block as a plain dict; `is_error` and `deferred` only where they say much."""
-        told = (("is_error", self.is_error), ("deferred", self.deferred))
-        return self.model_dump(exclude={name for name, value in told if not value})
+        """Return the block as a plain dict; what is not needed only where it says something."""
+        silent = {"is_error"} if not self.is_error else set[str]()
+        if not self.deferred:
+            silent.add("deferred")
+        if self.result is None:
+            silent.add("result")
+        return self.model_dump(exclude=silent)
 
 
 class ImageBlock(_Block):

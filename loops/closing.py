@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -49,3 +50,29 @@ async def closing(iterator: object) -> AsyncGenerator[None]:
         yield
     finally:
         await close(iterator)
+
+
+_opened: ContextVar[list[OpenEvents[Any]] | None] = ContextVar("loops_opened", default=None)
+
+
+def note_opened(events: OpenEvents[Any]) -> None:
+    """Let the events be closed with the call or the run that surrounds the caller."""
+    opened = _opened.get()
+    if opened is not None:
+        opened.append(events)
+
+
+@asynccontextmanager
+async def closing_opened() -> AsyncGenerator[None]:
+    """Close at the end of the block what was opened in it and read without an `async with`.
+
+    A plain `async for` does not close what it reads when its own reader goes away.
+    """
+    opened: list[OpenEvents[Any]] = []
+    token = _opened.set(opened)
+    try:
+        yield
+    finally:
+        _opened.reset(token)
+        for events in reversed(opened):
+            await events.aclose()

@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast, overload
 
+import orjson
+
 from .bound_call import BoundToolCall
 from .budget import Budget
+from .child_run import ChildRequest, ChildRun
 from .errors import SetupError, TurnLimitExceeded
 from .interrupted import Interrupted
+from .jsonable import jsonable
 from .messages import Message, MessageLike, Messages, ToolCall, as_message
 from .model import ModelPort, ModelRequest, resolve_model
 from .runtime import Runtime, active_scope, fallback_runtime
@@ -18,6 +22,9 @@ from .tool_list import tools_by_name
 from .tools import Tool
 
 T = TypeVar("T")
+
+
+_STORED = ("model", "system", "params", "max_tokens", "session", "metadata", "max_turns")
 
 
 def _time() -> str:
@@ -39,6 +46,8 @@ class Context:
     output_type: Any = None
     """The type that the final text is read as; None for text."""
     run: str = ""
+    origin: str = ""
+    """The run with whose work this one goes on; empty where it began by itself."""
     session: str | None = None
     attempt: int = 1
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -58,6 +67,8 @@ class Context:
     """How many turns this pass has begun."""
     interrupted: Interrupted | None = field(default=None, repr=False)
     """The turn in whose middle the history ends; the next stream goes on with it."""
+    _went_on_at: int = field(default=-1, init=False, repr=False, compare=False)
+    """The turn after which the loop went on for what was said to it."""
     runtime: Runtime | None = field(default=None, repr=False)
     """The runtime outside of any scope; inside, the scope's goes before it."""
 
@@ -79,13 +90,33 @@ class Context:
         """
         if self.interrupted is not None:
             return True
-        if not self.messages or self.messages[-1].role == "assistant":
+        last = self.messages[-1] if self.messages else None
+        if last is None or any(block.deferred for block in last.tool_results):
             return False
-        if any(block.deferred for block in self.messages[-1].tool_results):
-            return False
+        if last.role == "assistant":
+            return self._goes_on_steered()
         if self.turns >= self.max_turns:
             raise TurnLimitExceeded(self.max_turns)
         return True
+
+    def _goes_on_steered(self) -> bool:
+        """Say whether there is another turn for what was said meanwhile: once in the same place.
+
+        A loop that does not ask by this context never takes it in.
+        """
+        scope = active_scope()
+        # What is said to a run is said to its own history, not to one that its loop made besides.
+        is_steered = scope is not None and scope.context is self and scope.runtime.is_steered
+        if not is_steered or self._went_on_at == self.turns or self.turns >= self.max_turns:
+            return False
+        self._went_on_at = self.turns
+        return True
+
+    async def take_steers(self) -> None:
+        """Append what was said to the run since its last turn; a stream of this context does so."""
+        scope = active_scope()
+        if scope is not None and scope.context is self:
+            self.add(await scope.runtime.steers())
 
     def add(self, added: MessageLike | Iterable[MessageLike] | None) -> None:
         """Append a message, or several, to the history; None is passed over.
@@ -133,6 +164,36 @@ class Context:
         given = duration if isinstance(duration, timedelta) else timedelta(seconds=duration)
         await self.current_runtime().sleep(given)
 
+    async def run_agent(
+        self,
+        agent: object,
+        messages: Iterable[MessageLike] | MessageLike,
+        *,
+        budget: Budget | None = None,
+        timeout: timedelta | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> ChildRun:
+        """Start a run of another agent and return what came of it, once it has completed.
+
+        On workers it is a run of its own, with its own events, session and slot; this one holds
+        nothing while it waits. It takes of this run's budget, and is cancelled when this run ends.
+        A resumed run does not start it again. Several may run side by side.
+
+        Args:
+            agent: Its name in the app, or the agent itself.
+            messages: What it is asked.
+            budget: How much it may take; never more than is left of this run's.
+            timeout: How long it may compute; None for the configured limit.
+            metadata: What is kept with it.
+
+        Raises:
+            ChildFailed: When it failed, was cancelled, or would nest too deep.
+            UnknownLoop: When there is no such agent.
+            BudgetExceeded: When nothing is left of this run's budget.
+        """
+        request = ChildRequest(agent, Messages.of(messages), budget, timeout, metadata or {})
+        return (await self.current_runtime().run_agent(request)).completed()
+
     async def random(self) -> float:
         """Return a number from 0 up to 1; a resumed run gets the same again, as with `now`."""
         return await self.current_runtime().note("random", random.random)  # noqa: S311 - no secret hangs on it
@@ -165,6 +226,26 @@ class Context:
             params=dict(self.params),
         )
 
+    def to_json(self) -> bytes:
+        """Return what a run is gone on with elsewhere: history, model, system, limits, metadata.
+
+        Tools and the output's type are code, and belong to whoever goes on.
+
+        Raises:
+            SetupError: When the model is an object: only a name can be found again.
+        """
+        if not isinstance(self.model, str | None):
+            raise SetupError(f"the model {self.model!r} is an object; name it to store the context")
+        told = {name: getattr(self, name) for name in _STORED}
+        return orjson.dumps({**jsonable(told), "messages": self.messages.raw})
+
+    @classmethod
+    def from_json(cls, stored: bytes | str, *, tools: Sequence[Tool] = ()) -> "Context":
+        """Return the context that was stored, with these tools."""
+        told: dict[str, Any] = orjson.loads(stored)
+        known = {name: told[name] for name in (*_STORED, "messages") if name in told}
+        return cls(**known, tools=tools)
+
     def port(self) -> ModelPort:
         """Return the port of the model.
 
@@ -184,4 +265,5 @@ class Context:
             approvals=frozenset(self.approvals),
             auto=self.auto,
             run=self.run,
+            origin=self.origin,
         )

@@ -4,15 +4,15 @@
     ├── RequestError            the caller asked for something impossible       → 4xx
     │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook · UnknownCall → 404
     │   ├── BrokenHistory       calls and results do not pair                   → 400
-    │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · StillRunning ·
-    │   │   WaitingForHook                                                      → 409
+    │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · SessionMovedOn ·
+    │   │   StillRunning · WaitingForHook                                                     → 409
     │   ├── HookGone            a hook's time is over                           → 410
     │   ├── InvalidInput                                                        → 422
     │   └── Busy                no room now; carries `retry_after`
     │       └── QueueFull → 429 · MemoryFull → 503
     ├── RunError                the run stops; code and message are stored on it
     │   ├── TurnLimitExceeded · BudgetExceeded · RunTimedOut · HookExpired · HookDeferred
-    │   ├── ReplayDiverged · WorkerLost · DuplicateName
+    │   ├── ReplayDiverged · WorkerLost · DuplicateName · ChildFailed
     │   └── LoopFailed          the user's loop raised; see __cause__
     │       └── BadYield        the loop yielded what is no event
     ├── ToolError               the model reads it as a tool result; the run goes on
@@ -31,9 +31,6 @@
 
 # ruff: noqa: N818 - the names say what happened; all of them are errors, but for the one that is not
 
-from collections.abc import Iterable
-from datetime import timedelta
-
 from .agent_error import AgentError
 from .provider_failures import (
     ContextTooLong,
@@ -47,100 +44,26 @@ from .provider_failures import (
     Unauthorized,
     Unavailable,
 )
-
-
-class RequestError(AgentError):
-    """The caller asked for something impossible."""
-
-    code = "invalid_request"
-
-
-class UnknownRun(RequestError):
-    """No run of this tenant has the id."""
-
-
-class UnknownSession(RequestError):
-    """No session of this tenant has the id."""
-
-
-class UnknownLoop(RequestError):
-    """No agent of the app has the name."""
-
-    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        self.name = name
-        self.known = sorted(known)
-        names = ", ".join(repr(each) for each in self.known) or "none at all"
-        super().__init__(f"no agent is named {name!r}; the app knows {names}")
-
-
-class UnknownHook(RequestError):
-    """No hook of the run has the label."""
-
-
-class UnknownCall(RequestError):
-    """No call of the run has the key."""
-
-
-class HookGone(RequestError):
-    """Nobody may answer the hook any more: its time is over."""
-
-
-class BrokenHistory(RequestError):
-    """Calls and results of a history do not pair, or it holds what no provider takes."""
-
-
-class AlreadySettled(RequestError):
-    """A cancel or a resolution came too late."""
-
-
-class InvalidInput(RequestError):
-    """The request's content is not what the operation takes."""
-
-
-class IdempotencyConflict(RequestError):
-    """The idempotency key was used before, with another request."""
-
-
-class SessionBusy(RequestError):
-    """Another run owns the session, and the caller does not want to wait."""
-
-    def __init__(self, session_id: str, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(
-            f"session {session_id!r} belongs to run {run_id!r} until that ends; "
-            "wait for it, or send on_conflict 'enqueue'"
-        )
-
-
-class WaitingForHook(RequestError):
-    """The session's run waits for somebody's answer, so another one would wait for long."""
-
-    def __init__(self, session_id: str, run_id: str) -> None:
-        self.run_id = run_id
-        super().__init__(
-            f"session {session_id!r} belongs to run {run_id!r}, which waits for a hook; answer it "
-            "(/v1/hooks), or send on_conflict 'enqueue', 'interrupt' or 'rollback'"
-        )
-
-
-class StillRunning(RequestError):
-    """The run has to end before this can be done."""
-
-
-class Busy(RequestError):
-    """The system has no room now; the same request may succeed later."""
-
-    def __init__(self, message: str, *, retry_after: timedelta) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-
-class QueueFull(Busy):
-    """A queue has reached its depth limit."""
-
-
-class MemoryFull(Busy):
-    """Redis is short of memory."""
+from .request_failures import (
+    AlreadySettled,
+    BrokenHistory,
+    Busy,
+    HookGone,
+    IdempotencyConflict,
+    InvalidInput,
+    MemoryFull,
+    QueueFull,
+    RequestError,
+    SessionBusy,
+    SessionMovedOn,
+    StillRunning,
+    UnknownCall,
+    UnknownHook,
+    UnknownLoop,
+    UnknownRun,
+    UnknownSession,
+    WaitingForHook,
+)
 
 
 class RunError(AgentError):
@@ -192,6 +115,17 @@ class HookDeferred(RunError):
 
 class ReplayDiverged(RunError):
     """A resumed loop asks for something else than before, and going on might repeat a tool."""
+
+
+class ChildFailed(RunError):
+    """A run that this one started, and waited for, did not complete."""
+
+    def __init__(self, agent: str, run: str, reason: str) -> None:
+        self.agent = agent
+        self.run = run
+        """The child's id; empty in one process."""
+        named = f"the child run {run!r}" if run else "a child run"
+        super().__init__(f"{named} of {agent!r} did not complete: {reason}")
 
 
 class WorkerLost(RunError):
@@ -256,6 +190,7 @@ __all__ = [
     "BrokenHistory",
     "BudgetExceeded",
     "Busy",
+    "ChildFailed",
     "ContextTooLong",
     "DuplicateName",
     "HookDeferred",
@@ -279,6 +214,7 @@ __all__ = [
     "RunLeft",
     "RunTimedOut",
     "SessionBusy",
+    "SessionMovedOn",
     "SetupError",
     "StillRunning",
     "Timeout",

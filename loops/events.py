@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .lifecycle import (
+    ChildFinished,
+    ChildStarted,
     RunBlocked,
     RunCancelled,
     RunCompleted,
@@ -15,6 +17,7 @@ from .lifecycle import (
     RunResumed,
     RunRetrying,
     RunStarted,
+    RunSteered,
     RunWaiting,
     RunWarning,
 )
@@ -103,6 +106,8 @@ class ToolCallResult(Event):
     is_error: bool = False
     deferred: str | None = None
     """The label of the hook that the call waits for, where another run is to go on with it."""
+    told: Any = None
+    """What the model is told instead of the content, where that is something else."""
 
     @property
     def result(self) -> ToolResult:
@@ -114,6 +119,7 @@ class ToolCallResult(Event):
             self.content,
             is_error=self.is_error,
             deferred=self.deferred or "",
+            told=self.told,
         )
 
     @classmethod
@@ -126,6 +132,7 @@ class ToolCallResult(Event):
             result.content,
             result.is_error,
             result.deferred or None,
+            result.told,
             turn=turn,
         )
 
@@ -147,6 +154,8 @@ class HookEvent(Event):
     expires_at: str | None = None
     call: str | None = None
     """The key of the call that waits, where it is one."""
+    run: str | None = None
+    """The child run whose hook it is; None for one of this run's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +204,9 @@ AgentEvent = (
     | RunExpired
     | RunBlocked
     | RunWarning
+    | RunSteered
+    | ChildStarted
+    | ChildFinished
     | Retry
     | ToolQueued
     | ToolStarted
@@ -215,6 +227,8 @@ __all__ = [
     "BuiltinToolEnd",
     "BuiltinToolResult",
     "BuiltinToolStart",
+    "ChildFinished",
+    "ChildStarted",
     "Custom",
     "Event",
     "File",
@@ -238,6 +252,7 @@ __all__ = [
     "RunResumed",
     "RunRetrying",
     "RunStarted",
+    "RunSteered",
     "RunWaiting",
     "RunWarning",
     "StepFinished",

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+import orjson
+
 from .blocks import (
     Block,
     DocumentBlock,
@@ -20,7 +22,7 @@ from .blocks import (
     ToolUseBlock,
 )
 from .errors import InvalidArguments
-from .jsonable import clean_text, cut_text
+from .jsonable import clean_text, cut_text, jsonable
 from .messages import Message, Usage, parse_arguments
 from .reply import (
     BuiltinToolDelta,
@@ -83,6 +85,8 @@ class Fold:
         self._events: list[Event] = []
         self._parts: dict[tuple[str, int], _Part] = {}
         self._built: tuple[int, Message] | None = None
+        self.id = ""
+        """The id of the message, where it has one."""
         self.usage: Usage | None = None
         self.stop_reason: str | None = None
         self.is_complete = False
@@ -121,7 +125,7 @@ class Fold:
             if part.end is not None or not closed_only
         ]
         content = [block for block in parts if block is not None]
-        message = Message(role="assistant", content=content, usage=self.usage)
+        message = Message(role="assistant", content=content, usage=self.usage, id=self.id)
         if not closed_only:
             self._built = (len(self._events), message)
         return message
@@ -213,6 +217,13 @@ def _input(name: str, arguments: str) -> dict[str, Any]:
         return parse_arguments(name, arguments)
     except InvalidArguments:
         return {UNPARSED: cut_text(clean_text(arguments), 4096)}
+
+
+def written(block: ToolUseBlock) -> str:
+    """Return the arguments of a call as they were written, also those that are no object."""
+    if set(block.input) == {UNPARSED}:
+        return str(block.input[UNPARSED])
+    return orjson.dumps(jsonable(block.input)).decode()
 
 
 def _opaque(raw: dict[str, Any]) -> OpaqueBlock:

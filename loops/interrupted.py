@@ -4,12 +4,10 @@ So ends a run whose hooks were deferred, and one that broke off between a reply 
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-
-import orjson
+from dataclasses import dataclass, replace
 
 from .events import ModelEvent, ToolEnd
-from .jsonable import jsonable
+from .fold import written
 from .messages import Message, Messages, ToolResult
 
 
@@ -24,7 +22,7 @@ class Interrupted:
     async def events(self) -> AsyncIterator[ModelEvent]:
         """Yield the calls of the reply again; what it said is in the history."""
         for number, block in enumerate(self.message.tool_calls):
-            arguments = orjson.dumps(jsonable(block.input)).decode()
+            arguments = written(block)
             key = block.call or block.id
             yield ToolEnd(number, block.id, block.name, arguments, key, replayed=True)
 
@@ -53,7 +51,8 @@ def _results(reply: Message, answers: Message) -> dict[str, ToolResult]:
         block = known.get(call.id)
         if block is not None:
             key = call.call or call.id
-            results[key] = ToolResult(
-                key, call.id, call.name, block.content, is_error=block.is_error
-            )
+            result = ToolResult(key, call.id, call.name, block.content, is_error=block.is_error)
+            if block.result is not None:
+                result = replace(result, content=block.result, told=block.content)
+            results[key] = result
     return results

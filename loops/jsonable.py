@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import orjson
 from pydantic import BaseModel
@@ -19,6 +19,15 @@ MAX_DEPTH = 64
 """How deep a value may be nested; what lies deeper is only named."""
 
 _BIG = 2**63
+
+
+@runtime_checkable
+class Plain(Protocol):
+    """A value that says itself what is told of it."""
+
+    def plain(self) -> Any:
+        """Return what JSON can carry, or what can be made that."""
+        ...
 
 
 def clean_text(text: str) -> str:
@@ -131,8 +140,9 @@ class _Conversion:
             return sorted(members, key=repr)
         if isinstance(value, (list, tuple)) or _is_view(value):
             return [self.of(each, trail) for each in cast("Iterable[object]", value)]
-        if isinstance(value, BaseModel):
-            return self.of(dict(value), trail)
+        if isinstance(value, Plain | BaseModel):
+            plain = value.plain() if isinstance(value, Plain) else dict(value)
+            return self.of(plain, trail)
         if is_dataclass(value) and not isinstance(value, type):
             return {each.name: self.of(getattr(value, each.name), trail) for each in fields(value)}
         return self._leaf(value, trail)

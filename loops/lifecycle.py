@@ -108,3 +108,32 @@ class RunBlocked(Event):
     type = "run.blocked"
     hooks: list[str] = field(default_factory=list[str])
     """The labels of the open hooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteered(Event):
+    """What was said to the run meanwhile has entered its history."""
+
+    type = "run.steered"
+    messages: int
+    """How many messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStarted(Event):
+    """The run has started another one, and waits for it."""
+
+    type = "child.started"
+    run: str
+    """The child's id, by which its own events are read; empty in one process."""
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChildFinished(Event):
+    """A run that this one has started has come to its end."""
+
+    type = "child.finished"
+    run: str
+    agent: str
+    status: str

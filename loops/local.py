@@ -1,17 +1,20 @@
 """The runtime of one process: models are asked and tools are called right here."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from threading import Event as Flag
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from .budget import Tally
+from .child_run import ChildRequest, ChildRun
 from .closing import close
-from .errors import DuplicateName
-from .events import AgentEvent, ModelEvent, PartialToolCallResult, StreamEnd
+from .errors import DuplicateName, UnknownLoop
+from .events import AgentEvent, ModelEvent, PartialToolCallResult, RunSteered, StreamEnd
 from .fold import fold
+from .gate import within_concurrency
 from .history import repair
 from .hook_registry import HookRegistry
 from .messages import Message, ToolCall, ToolResult, Usage, tool_message
@@ -41,6 +44,7 @@ class LocalRuntime:
         tell: Takes what the runtime has to tell, between the loop's own events.
         outer: The runtime of the run inside of which this one is; its hooks are that one's.
         known: The results that the run begins with, by the key of the call.
+        child: Runs another agent.
     """
 
     def __init__(
@@ -50,27 +54,30 @@ class LocalRuntime:
         tell: Callable[[AgentEvent], None] = _nobody,
         outer: Runtime | None = None,
         known: Mapping[str, ToolResult] = MappingProxyType({}),
+        child: Callable[[ChildRequest], Awaitable[ChildRun]] | None = None,
     ) -> None:
         self._tool_context = tool_context or ToolContext()
         self._tell = tell
         self._outer = outer
         self._known = known
-        self._count = 0
+        self._child = child
         self._last: _LocalTurn | None = None
         self._steps: set[str] = set()
-        self._usage = Usage()
+        self._steers: list[Message] = []
+        self.tally = Tally()
 
     async def open_turn(self, request: ModelRequest, port: ModelPort) -> OpenTurn:
         """Ask the model, with a history that keeps the pairing law."""
         fit = replace(request, messages=tuple(repair(request.messages)))
-        self._count += 1
-        self._last = _LocalTurn(self._count, ask(port, fit), self._spend)
+        self.tally.turns += 1
+        self._last = _LocalTurn(self.tally.turns, ask(port, fit), self.tally.spend)
         return self._last
 
     async def call(
         self, call: ToolCall, tool: Tool | None, overrides: Mapping[str, Any] | None = None
     ) -> ToolResult:
         """Perform the call here, and hand its partial results to whoever wants them."""
+        self.tally.tool_calls += 1
         if tool is None:
             result = unknown_tool_result(call)
         else:
@@ -78,7 +85,8 @@ class LocalRuntime:
                 self._tool_context, call=call, cancelled=Flag(), sink=_partials(call, tool)
             )
             arguments = arguments_of(call, overrides)
-            result = await perform(tool, arguments, context, timeout=TOOL_TIMEOUT)
+            async with within_concurrency(tool):
+                result = await perform(tool, arguments, context, timeout=TOOL_TIMEOUT)
         if self._last is not None:
             self._last.keep(call, result)
         return result
@@ -134,18 +142,45 @@ class LocalRuntime:
         """Wait."""
         await asyncio.sleep(duration.total_seconds())
 
+    async def run_agent(self, request: ChildRequest) -> ChildRun:
+        """Run another agent right here.
+
+        Raises:
+            UnknownLoop: When there is no such agent.
+            ChildFailed: When runs would nest too deep.
+        """
+        if self._child is None:
+            raise UnknownLoop(str(request.agent))
+        child = await self._child(request)
+        # While it ran, this run's own clock did, too.
+        self.tally.children += replace(child.spent, seconds=0.0)
+        return child
+
+    def steer(self, message: Message) -> None:
+        """Say something to the run."""
+        self._steers.append(message)
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether something was said to the run that it has not taken in."""
+        return bool(self._steers)
+
+    async def steers(self) -> Sequence[Message]:
+        """Take in what was said to the run since its last turn."""
+        steers = self.left_steers()
+        if steers:
+            self._tell(RunSteered(len(steers)))
+        return steers
+
+    def left_steers(self) -> list[Message]:
+        """Take what was said and is not taken in, at the end of the run."""
+        steers, self._steers = self._steers, []
+        return steers
+
     @property
     def replaying(self) -> bool:
         """Whether something is replayed: never, here."""
         return False
-
-    @property
-    def usage(self) -> Usage:
-        """What all replies so far have cost."""
-        return self._usage
-
-    def _spend(self, usage: Usage) -> None:
-        self._usage += usage
 
     @property
     def last_turn(self) -> list[Message]:
@@ -163,7 +198,7 @@ async def _in_time(answer: asyncio.Future[Answer], limit: timedelta) -> Answer:
 
 class _LocalTurn:
     def __init__(
-        self, number: int, reply: AsyncIterator[ModelEvent], spend: Callable[[Usage], None]
+        self, number: int, reply: AsyncIterator[ModelEvent], spend: Callable[[Usage | None], None]
     ) -> None:
         self.number = number
         self.key = f"turn:{number}"
@@ -177,7 +212,7 @@ class _LocalTurn:
             async for event in self._reply:
                 stamped = stamp(event, key=self.key, number=self.number)
                 self._seen.append(stamped)
-                if isinstance(event, StreamEnd) and event.usage is not None:
+                if isinstance(event, StreamEnd):
                     self._spend(event.usage)
                 yield stamped
         finally:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .context import Context
 from .errors import SetupError
-from .tools import innermost
+from .tool_schema import innermost
 
 Loop = Callable[[Context], AsyncIterator[object]]
 """A loop: what it yields are events, or what `as_event` makes events of."""

@@ -79,13 +79,14 @@ class ToolResult:
     is_error: bool = False
     deferred: str = ""
     """The label of the hook that the call waits for, where another run is to go on with it."""
+    told: Any = None
+    """What the model is told instead of the content, where that is something else."""
 
     @property
     def text(self) -> str:
-        """The content as the model reads it: text as it is, anything else as JSON."""
-        if isinstance(self.content, str):
-            return self.content
-        return orjson.dumps(self.content).decode()
+        """What the model reads: text as it is, anything else as JSON."""
+        told = self.content if self.told is None else self.told
+        return told if isinstance(told, str) else orjson.dumps(told).decode()
 
     def encode(self) -> bytes:
         """Return the result as JSON."""
@@ -102,6 +103,7 @@ class ToolResult:
             content=fields["content"],
             is_error=fields.get("is_error", False),
             deferred=fields.get("deferred", ""),
+            told=fields.get("told"),
         )
 
 
@@ -238,6 +240,7 @@ def result_block(result: ToolResult) -> ToolResultBlock:
         content=_content(result),
         is_error=result.is_error,
         deferred=result.deferred,
+        result=None if result.told is None else result.content,
     )
 
 
@@ -249,7 +252,7 @@ def tool_message(results: Sequence[ToolResult]) -> Message | None:
 
 
 def _content(result: ToolResult) -> str | list[Raw]:
-    content = result.content
+    content = result.content if result.told is None else result.told
     return content if _are_blocks(content) else result.text
 
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import orjson
 from pydantic import TypeAdapter
 
 from .events import Event, Retry, StreamStart, TextDelta
+from .jsonable import jsonable
 
 
 class PublishedText:
@@ -31,6 +33,11 @@ class PublishedText:
     def text(self) -> str:
         """The text so far."""
         return "".join(self._pieces)
+
+
+def told_output(output: object) -> str:
+    """Return what a loop set as its output as text: JSON, where it is none."""
+    return output if isinstance(output, str) else orjson.dumps(jsonable(output)).decode()
 
 
 def read_output(text: str, output_type: Any) -> Any:

@@ -6,20 +6,23 @@ import logging
 import random
 import threading
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from traceback import format_exception
 from typing import Any, cast
 
+from .aggregate import LastAggregator
+from .closing import closing, closing_opened
 from .errors import AgentError, HookDeferred, InvalidArguments, ToolTimedOut
-from .guard import Raised, outcome_of
+from .guard import Raised, outcome_of, outcome_of_call
 from .jsonable import bounded, clean_text
 from .messages import ToolResult
 from .tasks import in_thread
 from .time_limit import limited
-from .tool_context import ToolContext, running_call
-from .tools import Tool, innermost
+from .tool_context import ToolContext, running_call, running_context
+from .tool_schema import innermost
+from .tools import Tool
 from .wire import plain_value
 
 FIRST_PAUSE = timedelta(milliseconds=250)
@@ -28,6 +31,15 @@ FIRST_PAUSE = timedelta(milliseconds=250)
 LONGEST_PAUSE = timedelta(seconds=30)
 
 logger = logging.getLogger("loopmill.tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a call gave, as JSON can carry it."""
+
+    content: Any
+    told: Any = None
+    """What the model is told instead, where that is something else."""
 
 
 async def perform(
@@ -45,16 +57,23 @@ async def perform(
         CancelledError: When the task was cancelled from outside; the tool has been told.
     """
     limit = tool.timeout or timeout
-    outcome = await _outcome(tool, arguments, context, limit)
+    outcome = _told(tool, await _outcome(tool, arguments, context, limit))
     is_error = isinstance(outcome, Raised)
     if isinstance(outcome, Raised) and not isinstance(outcome.error, AgentError):
         # The model reads one line of it; whoever mends the tool needs the place.
         trace = clean_text("".join(format_exception(outcome.error)))
         logger.warning("! tool %s raised: %s", tool.name, trace)
-    content = outcome.text if isinstance(outcome, Raised) else outcome
-    deferred = _deferred(outcome)
-    call = context.call
-    return ToolResult(call.key, call.id, tool.name, content, is_error=is_error, deferred=deferred)
+    given = Given(outcome.text) if isinstance(outcome, Raised) else outcome
+    call, deferred = context.call, _deferred(outcome)
+    result = ToolResult(call.key, call.id, tool.name, given.content, is_error=is_error)
+    return replace(result, deferred=deferred, told=given.told)
+
+
+def _told(tool: Tool, outcome: object) -> Given | Raised:
+    """Return what came of a call; one that cannot be told is a failure, but done all the same."""
+    if isinstance(outcome, Raised):
+        return outcome
+    return outcome_of_call(partial(_given, tool, outcome))
 
 
 def _deferred(outcome: object) -> str:
@@ -99,11 +118,11 @@ async def _called(
 ) -> object:
     keywords = tool.validated(arguments)
     seconds = None if limit is None else limit.total_seconds()
-    token = running_call.set(context.call)
+    token, around = running_call.set(context.call), running_context.set(context)
     scope = asyncio.timeout(seconds)
     is_over = False
     try:
-        async with scope:
+        async with closing_opened(), scope:
             with limited(scope):
                 value = await _value(tool, keywords, context)
         is_over = True
@@ -113,12 +132,52 @@ async def _called(
         raise
     finally:
         running_call.reset(token)
+        running_context.reset(around)
         if not is_over:
             context.cancelled.set()
-    return bounded(plain_value(value))
+    return value
+
+
+class _Pieces:
+    """What a call gives piece by piece: told at once, and gathered."""
+
+    def __init__(self, tool: Tool, context: ToolContext) -> None:
+        self._gathered = LastAggregator[object]() if tool.aggregator is None else tool.aggregator()
+        self._context = context
+
+    def take(self, piece: object) -> None:
+        self._context.give(piece)
+        self._gathered.feed(piece)
+
+    @property
+    def result(self) -> object:
+        return self._gathered.snapshot()
+
+    @property
+    def told(self) -> object:
+        return self._gathered.get_model_input()
+
+
+def _given(tool: Tool, value: object) -> Given:
+    """Return what a call gave, and what its model is told of it."""
+    pieces = value if isinstance(value, _Pieces) else None
+    result = value if pieces is None else pieces.result
+    content = bounded(plain_value(result))
+    if tool.to_model_input is not None:
+        told = tool.to_model_input(result)
+    elif pieces is not None:
+        told = pieces.told
+    else:
+        return Given(content)
+    other = bounded(plain_value(told))
+    if other == content:
+        return Given(content)
+    # To be told nothing is something else than to be told nothing else.
+    return Given(content, "null" if other is None else other)
 
 
 async def _value(tool: Tool, keywords: dict[str, Any], context: ToolContext) -> object:
+    """Return what the function gives: a value, or all of its pieces."""
     function = tool.function
     in_loop = _runs_in_loop(function)
     if tool.context_parameter is not None:
@@ -126,34 +185,35 @@ async def _value(tool: Tool, keywords: dict[str, Any], context: ToolContext) -> 
         keywords = {**keywords, tool.context_parameter: given}
     call = partial(function, **keywords)
     if in_loop:
-        return await _settled(call(), context)
+        return await _settled(call(), tool, context)
     outcome = await in_thread(
-        partial(_in_thread, call, _from_thread(context)), name=f"tool {tool.name}"
+        partial(_in_thread, call, tool, _from_thread(context)), name=f"tool {tool.name}"
     )
     if isinstance(outcome, Raised):
         raise outcome.error
-    return await _settled(outcome, context)
+    return await _settled(outcome, tool, context)
 
 
-async def _settled(value: object, context: ToolContext) -> object:
+async def _settled(value: object, tool: Tool, context: ToolContext) -> object:
     if inspect.isawaitable(value):
         value = await cast("Awaitable[object]", value)
     if not isinstance(value, AsyncIterable):
         return value
-    last: object = None
-    async for last in cast("AsyncIterable[object]", value):
-        context.give(last)
-    return last
+    pieces, source = _Pieces(tool, context), cast("AsyncIterable[object]", value)
+    async with closing(source):
+        async for piece in source:
+            pieces.take(piece)
+    return pieces
 
 
-def _in_thread(call: Callable[[], object], context: ToolContext) -> object:
+def _in_thread(call: Callable[[], object], tool: Tool, context: ToolContext) -> object:
     value = call()
     if not inspect.isgenerator(value):
         return value
-    last: object = None
-    for last in cast("Iterable[object]", value):
-        context.give(last)
-    return last
+    pieces = _Pieces(tool, context)
+    for piece in cast("Iterable[object]", value):
+        pieces.take(piece)
+    return pieces
 
 
 def _from_thread(context: ToolContext) -> ToolContext:

@@ -1,6 +1,6 @@
 """What a run asks the outside at a hook, and what it is answered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -29,6 +29,8 @@ class Question:
     expires: timedelta = EXPIRY
     call: ToolCall | None = None
     """The call that waits for the answer, where it is one."""
+    hides: bool | Sequence[str] = False
+    """What of the arguments in the answer to an approval nobody is shown."""
     bound_to: str = ""
     """What the answer is for besides its label: one that was given for something else is none."""
 

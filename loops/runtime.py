@@ -3,19 +3,21 @@
 What stands behind the port may be this process or a queue: the loop cannot tell.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
+from .child_run import ChildRequest, ChildRun
 from .events import PartialToolCallResult
 from .hook_registry import HookRegistry
-from .messages import ToolCall, ToolResult
+from .messages import Message, ToolCall, ToolResult
 from .model import ModelPort, ModelRequest
 from .question import Answer, Question
 from .reply import ModelEvent
+from .tool_context import running_context
 from .tools import Tool
 
 T = TypeVar("T")
@@ -93,6 +95,24 @@ class Runtime(Protocol):
         """Wait; a resumed run waits for what is left of it."""
         ...
 
+    async def run_agent(self, request: ChildRequest) -> ChildRun:
+        """Start a run of another agent and wait for what comes of it, be it a failure.
+
+        Raises:
+            UnknownLoop: When there is no such agent.
+            ChildFailed: When runs would nest too deep.
+        """
+        ...
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether something was said to the run that it has not taken in."""
+        ...
+
+    async def steers(self) -> Sequence[Message]:
+        """Take in what was said to the run since its last turn; a resumed run takes the same."""
+        ...
+
     @property
     def replaying(self) -> bool:
         """Whether a resumed run has not yet come to where it was before."""
@@ -107,6 +127,10 @@ class Scope:
     context: object
     """The run's `Context`."""
     agent: object | None = None
+    nesting: int = 0
+    """How many runs are around this one."""
+    start_child: Any = None
+    """Begins a run of another agent of the app, in this process; None where there is no app."""
 
 
 _scope: ContextVar[Scope] = ContextVar("loops_scope")
@@ -165,6 +189,7 @@ def surround(scope: Scope) -> None:
     """
     _scope.set(scope)
     partial_sink.set(None)
+    running_context.set(None)
 
 
 PartialSink = Callable[[PartialToolCallResult], None]

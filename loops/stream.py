@@ -10,10 +10,11 @@ from .context import Context
 from .events import ModelEvent, ToolEnd
 from .fold import Fold
 from .guard import Raised, Seat
-from .messages import Message, MessageLike, Messages, ToolCall, Usage
+from .messages import Message, MessageLike, Messages, ToolCall, Usage, as_message
 from .model import ModelPort, bind
 from .naming import refuse_unknown
 from .output import read_output
+from .replayed import events_of
 from .runtime import OpenTurn
 from .tools import Tool
 
@@ -62,6 +63,7 @@ class Stream(OpenEvents[ModelEvent]):
             self._replayed = interrupted.message
             self._events = interrupted.events()
             return await anext(self._events)
+        await context.take_steers()
         context.turns += 1
         request = context.request()
         if self._params is not None:
@@ -82,6 +84,17 @@ class Stream(OpenEvents[ModelEvent]):
                     await self._turn.leave()
             finally:
                 await close(self._events)
+
+    @classmethod
+    def replay_message(cls, message: MessageLike, *, output_type: Any = None) -> "Stream":
+        """Return the stream of a reply that is complete already: all of its events, none asked.
+
+        It is no turn of the run, so nothing is recorded or published by itself.
+        """
+        stream = cls(Context(), output_type=output_type)
+        whole = as_message(message)
+        stream._fold.id, stream._events = whole.id, _again(whole)
+        return stream
 
     @property
     def key(self) -> str:
@@ -123,6 +136,11 @@ class Stream(OpenEvents[ModelEvent]):
         if self._calls:
             raise ValueError("the message calls tools; only one that does not is an output")
         return read_output(self.text, self._output_type)
+
+
+async def _again(message: Message) -> AsyncIterator[ModelEvent]:
+    for event in events_of(message):
+        yield event
 
 
 class StreamOptions(TypedDict, total=False):
@@ -179,3 +197,17 @@ def stream(
             output_type=output_type,
         )
     )
+
+
+async def generate(
+    model: str | ModelPort, messages: Iterable[MessageLike], **options: Unpack[StreamOptions]
+) -> Message:
+    """Ask a model and return its whole reply.
+
+    Raises:
+        ProviderError: When the service fails, `Incomplete` when the reply does not come to its end.
+    """
+    async with stream(model, messages, **options) as reply:
+        async for _ in reply:
+            pass
+    return reply.message

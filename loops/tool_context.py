@@ -40,6 +40,8 @@ class ToolContext:
     modes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     skills: Mapping[str, Any] = field(default_factory=dict[str, Any])
     run: str = field(default="", kw_only=True)
+    origin: str = field(default="", kw_only=True)
+    """The run with whose work this one goes on; empty where it began by itself."""
     call: ToolCall = field(default=NO_CALL, kw_only=True)
     attempt: int = field(default=1, kw_only=True)
     """The how-manieth try of this call, from 1."""
@@ -49,8 +51,11 @@ class ToolContext:
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same for each try of this call, to hand on to other services."""
-        return f"{self.run}:{self.call.key}"
+        """A key that is the same for each try of this call, to hand on to other services.
+
+        A run that goes on with the work of another one has its keys.
+        """
+        return f"{self.origin or self.run}:{self.call.key}"
 
     def progress(self, value: object) -> None:
         """Tell how far the tool is; when told faster than readers take it, the latest counts."""
@@ -63,6 +68,10 @@ class ToolContext:
 
 running_call: ContextVar[ToolCall] = ContextVar("running_call")
 """The call that is being performed here; only `perform` sets it."""
+
+
+running_context: ContextVar[ToolContext | None] = ContextVar("running_context", default=None)
+"""What the tool that is performed here may know; only `perform` sets it."""
 
 
 def current_tool_call() -> ToolCall:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from .errors import SetupError
-from .tools import Tool, as_tool, innermost
+from .tool_schema import innermost
+from .tools import Tool, as_tool
 
 
 def as_tools(values: Iterable[Tool | Callable[..., Any]]) -> list[Tool]:

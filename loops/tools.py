@@ -1,35 +1,25 @@
 """Tools: functions that a model may call, with a schema made from their type hints."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from types import UnionType
-from typing import (
-    Any,
-    TypedDict,
-    Union,
-    Unpack,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Any, TypedDict, Unpack, cast, overload
 
 import orjson
-from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic import ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
+from .aggregate import Aggregate, Aggregator, gathered
 from .errors import InvalidArguments, SetupError
 from .jsonable import jsonable
 from .messages import ToolCall, ToolResult, parse_arguments
 from .model import ToolSpec
 from .naming import NAME_RULE, is_name, refuse_unknown
-from .tool_context import ToolContext
+from .tool_schema import Check, argument_fields, checker, hints_of, is_context, problems_of
 
-Check = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""Takes the model's arguments, gives keyword arguments for the function, or raises a ValueError."""
+Redaction = bool | Sequence[str]
+"""The arguments of a tool that nobody is shown; True for all of them and the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +50,19 @@ class Tool:
     require_approval: bool | Callable[[Mapping[str, Any]], bool] = False
     """Whether a person has to grant each call before it is carried out; or a function that says so
     of the arguments."""
+
+    concurrency: int | None = None
+    """How many calls of the tool are performed at the same time, over all runs and workers; None
+    for any number."""
+    redact: Redaction = False
+    """The arguments that no event shows, and no list of calls; True hides all of them, and the
+    result as well. The model, the history and the tool see everything."""
+    aggregator: Callable[[], Aggregator[Any, Any, Any]] | None = None
+    """Makes what gathers the pieces that the function gives; None: the last one is the result."""
+    to_model_input: Callable[[Any], Any] | None = None
+    """Makes of the result what the model is told; None: it is told the result."""
+    return_type: Any = Any
+    """The type of the result, as far as the function's hints say it."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as if it were no tool."""
@@ -92,7 +95,7 @@ class Tool:
         try:
             return self.check(given)
         except ValidationError as error:
-            problems = _problems(error)
+            problems = problems_of(error)
         except ValueError as error:
             problems = str(error)
         raise InvalidArguments(f"the arguments of {self.name!r} do not fit: {problems}")
@@ -110,9 +113,11 @@ class ToolOptions(TypedDict, total=False):
     retries: int
     inline: bool
     require_approval: bool | Callable[[Mapping[str, Any]], bool]
-
-
-_NOT_YET = ("concurrency",)
+    concurrency: int | None
+    redact: Redaction
+    aggregator: Callable[[], Aggregator[Any, Any, Any]] | None
+    to_model_input: Callable[[Any], Any] | None
+    return_type: Any
 
 
 @overload
@@ -174,114 +179,111 @@ def _tool_of(function: Callable[..., Any], options: ToolOptions) -> Tool:
     described = given.pop("description", None)
     description = inspect.getdoc(function) or "" if described is None else str(described)
     _check_options(name, given)
-    hints = _hints(function, name)
-    injected = [each for each, hint in hints.items() if _is_context(hint)]
-    fields = _argument_fields(function, name, hints)
+    hints = hints_of(function, name)
+    marked, returned = gathered(name, hints.pop("return", Any))
+    injected = [each for each, hint in hints.items() if is_context(hint)]
+    fields = argument_fields(function, name, hints)
     try:
         model = create_model(f"{name}_arguments", **fields)
         schema = model.model_json_schema(by_alias=True)
     except PydanticUserError as error:
         raise SetupError(f"the tool {name!r} has a type hint without a schema: {error}") from error
     schema.pop("title", None)
+    _check_hidden(name, given.get("redact", False), schema)
     return Tool(
         function=function,
         name=name,
         description=description,
         schema={"type": "object", "properties": {}, **schema},
-        check=_checker(model),
+        check=checker(model),
         context_parameter=injected[0] if injected else None,
-        **given,
+        **_of_pieces(name, given, marked),
+        **{"return_type": returned, **given},
     )
+
+
+def _check_hidden(name: str, hides: Redaction, schema: Mapping[str, Any]) -> None:
+    known = schema.get("properties", {})
+    unknown = [each for each in hides if each not in known] if not isinstance(hides, bool) else []
+    if unknown:
+        raise SetupError(
+            f"the tool {name!r} is to hide {unknown[0]!r}, which is none of its arguments: "
+            f"{', '.join(known) or 'it has none'}"
+        )
+
+
+def _of_pieces(name: str, given: dict[str, Any], marked: Aggregate | None) -> dict[str, Any]:
+    """Take out of the options how pieces are gathered and what the model is told of the result.
+
+    Raises:
+        TypeError: When that is said twice.
+    """
+    aggregator, told = given.pop("aggregator", None), given.pop("to_model_input", None)
+    if aggregator is not None and marked is not None:
+        raise TypeError(f"the tool {name!r} has an aggregator= and one in its return type")
+    if told is not None and (aggregator or marked):
+        raise TypeError(f"the tool {name!r} has to_model_input=, which its aggregator says already")
+    return {"aggregator": aggregator or marked, "to_model_input": told}
 
 
 def _check_options(name: str, given: Mapping[str, Any]) -> None:
     if not is_name(name):
         raise SetupError(f"a tool's name is {NAME_RULE}, not {name!r}; give it a name=")
-    for option in _NOT_YET:
-        if option in given:
-            raise SetupError(
-                f"@tool has no {option}= yet, so the tool {name!r} cannot have it; leave it out"
-            )
     refuse_unknown(given, ToolOptions.__annotations__, subject=f"@tool, above {name!r},")
     for option, value in given.items():
         _check_option(name, option, value)
 
 
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _are_names(value: object) -> bool:
+    names = cast("Sequence[object]", value)
+    return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in names)
+
+
+_FITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "timeout": (
+        lambda value: value is None or (isinstance(value, timedelta) and value > timedelta(0)),
+        "give a timedelta above zero, like timedelta(seconds=5)",
+    ),
+    "retries": (lambda value: _is_count(value, 0), "give a whole number, 0 for none"),
+    "concurrency": (
+        lambda value: value is None or _is_count(value, 1),
+        "give a whole number from 1, None for no limit",
+    ),
+    "require_approval": (
+        lambda value: isinstance(value, bool) or callable(value),
+        "give True, or a function of the arguments that says so",
+    ),
+    "queue": (
+        lambda value: isinstance(value, str) and value != "",
+        "give the name of a queue",
+    ),
+    "redact": (
+        lambda value: isinstance(value, bool) or _are_names(value),
+        "give a list of arguments, or True for all of them and the result",
+    ),
+    "aggregator": (
+        lambda value: value is None or callable(value),
+        "give a class of Aggregator, or a function that makes one",
+    ),
+    "to_model_input": (
+        lambda value: value is None or callable(value),
+        "give a function of the result",
+    ),
+    "return_type": (lambda _: True, ""),
+}
+"""What an option may be, and the mend of one that it may not."""
+
+_YES_OR_NO: tuple[Callable[[Any], bool], str] = (
+    lambda value: isinstance(value, bool),
+    "give True or False",
+)
+
+
 def _check_option(name: str, option: str, value: object) -> None:
-    match option:
-        case "timeout":
-            fits = value is None or (isinstance(value, timedelta) and value > timedelta(0))
-            mend = "give a timedelta above zero, like timedelta(seconds=5)"
-        case "retries":
-            fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-            mend = "give a whole number, 0 for none"
-        case "require_approval":
-            fits = isinstance(value, bool) or callable(value)
-            mend = "give True, or a function of the arguments that says so"
-        case "queue":
-            fits, mend = isinstance(value, str) and value != "", "give the name of a queue"
-        case _:
-            fits, mend = isinstance(value, bool), "give True or False"
-    if not fits:
+    fits, mend = _FITS.get(option, _YES_OR_NO)
+    if not fits(value):
         raise SetupError(f"the tool {name!r} is given {option}={value!r}; {mend}")
-
-
-def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a partial or a callable object runs in the end."""
-    while isinstance(function, partial):
-        function = function.func
-    return function if inspect.isroutine(function) else type(function).__call__
-
-
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    try:
-        return get_type_hints(innermost(function), include_extras=True)
-    except NameError as error:
-        raise SetupError(
-            f"a type hint of the tool {name!r} cannot be resolved: {error}; "
-            "define the type at the top of its module"
-        ) from error
-
-
-def _is_context(hint: object) -> bool:
-    if get_origin(hint) in {Union, UnionType}:
-        return any(each is ToolContext for each in get_args(hint))
-    return hint is ToolContext
-
-
-def _argument_fields(
-    function: Callable[..., Any], name: str, hints: Mapping[str, Any]
-) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
-            raise SetupError(
-                f"the parameter {str(parameter)!r} of the tool {name!r} cannot be given by name"
-            )
-        hint = hints.get(parameter.name, Any)
-        if _is_context(hint):
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        # A prefix, since pydantic has attributes of its own that parameters may be named like.
-        fields[f"{_PREFIX}{parameter.name}"] = (hint, Field(default, alias=parameter.name))
-    return fields
-
-
-_PREFIX = "argument_"
-
-
-def _checker(model: type[BaseModel]) -> Check:
-    names = {field: field.removeprefix(_PREFIX) for field in model.model_fields}
-
-    def check(given: Mapping[str, Any]) -> dict[str, Any]:
-        checked = model.model_validate(dict(given))
-        return {name: getattr(checked, field) for field, name in names.items()}
-
-    return check
-
-
-def _problems(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    lines = [f"{'.'.join(map(str, each['loc'])) or 'it'}: {each['msg']}" for each in found[:10]]
-    more = [f"and {len(found) - 10} more"] if len(found) > 10 else []
-    return "; ".join(lines + more)

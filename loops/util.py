@@ -4,13 +4,16 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from .closing import close
+from .aggregate import Aggregator
+from .closing import close, closing
 from .guard import Raised, outcome_of
 from .tasks import Owner, Signal
+from .tool_context import running_context
 
 T = TypeVar("T")
+Told = TypeVar("Told")
 
 
 async def merge(*sources: AsyncIterable[T]) -> AsyncGenerator[T]:
@@ -149,3 +152,21 @@ class _Table(Generic[T]):
         if not task.cancelled() and (error := task.exception()) is not None:
             self._arrived.append(error)
         self._arrival.call()
+
+
+async def yield_from(source: AsyncIterable[T], *, aggregator: Aggregator[T, Any, Told]) -> Told:
+    """Give each item as the running tool does by yielding it, and return what a model is told.
+
+    For a tool that waits for several sources side by side, or does more than one of them.
+
+    Raises:
+        LookupError: Outside of a tool.
+    """
+    context = running_context.get()
+    if context is None:
+        raise LookupError("nobody takes pieces here: yield_from is for the inside of a tool")
+    async with closing(source):
+        async for item in source:
+            context.give(item)
+            aggregator.feed(item)
+    return aggregator.get_model_input()

@@ -33,7 +33,7 @@ _CLASSES: dict[str, type[Event]] = {
 _HOOK_TYPES = {f"hook.{status}" for status in ("opened", "resolved", "expired", "cancelled")}
 
 RUNTIME_TYPES: frozenset[str] = frozenset(
-    {each for each in _CLASSES if each.startswith("run.")}
+    {each for each in _CLASSES if each.startswith(("run.", "child."))}
     | {"turn.started", "turn.finished", "turn.reset", "step.finished"}
     | {"tool.queued", "tool.started", "tool.lost", "tool.progress"}
     | _HOOK_TYPES

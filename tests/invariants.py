@@ -141,7 +141,8 @@ def _check_hooks(
     own = {member for member in listed if member.startswith(run[b"id"] + b" ")}
     labelled = {run[b"id"] + b" " + key for key in is_open if hooks[key + b"|told"]}
     broken.unless(own == labelled, f"{said}open hooks {labelled}, listed {own}")
-    ends = [int(hooks[key + b"|ends"]) for key in is_open]
+    # A child ends by itself.
+    ends = [int(hooks[key + b"|ends"]) for key in is_open if not key.startswith(b"child:")]
     rings = client.zscore(run[b"timers_key"], name)
     is_timed = not ends or (rings is not None and float(rings) <= min(ends))
     broken.unless(is_timed, f"{said}a hook ends at {ends}, the timer rings at {rings}")
@@ -184,9 +185,13 @@ def _check_calls(
     started = Counter(e["data"]["call"] for e in events if e["type"] == "tool.started")
     queued = Counter(e["data"]["call"] for e in events if e["type"] == "tool.queued")
     cut = int(cast("bytes", client.hget(name.decode(), "cut") or b"0"))
+    # What a run has taken over from another one, that one has done.
+    has_earlier = client.hexists(name.decode(), "retry_of")
     for field_name, state in fields.items():
         key, _, kind = field_name.decode().rpartition("|")
         if kind != "state":
+            continue
+        if has_earlier and not queued[key]:
             continue
         again, attempts = (fields[f"{key}|{n}".encode()] for n in ("again", "attempts"))
         broken.unless(cut or queued[key] == 1, f"{said}{key} was queued {queued[key]} times")
@@ -210,9 +215,21 @@ def _check_effects(client: redis.Redis, name: bytes, effects: Effects, broken: B
         of_run, _, call = key.partition(":")
         if of_run != run_id:
             continue
-        told = cast("bytes | None", client.hget(f"{name.decode()}:calls", f"{call}|attempts"))
-        starts = int(told or 0)
+        starts = sum(_starts(client, one, call) for one in _family(client, name))
         broken.unless(count <= starts, f"{key}: {count} times {effect!r} in {starts} starts")
+
+
+def _starts(client: redis.Redis, name: bytes, call: str) -> int:
+    told = cast("bytes | None", client.hget(f"{name.decode()}:calls", f"{call}|attempts"))
+    return int(told or 0)
+
+
+def _family(client: redis.Redis, name: bytes) -> list[bytes]:
+    """Return the run, and those that went on with its work."""
+    before, _, run_id = name.rpartition(b":")
+    others = cast("list[bytes]", client.keys(before.decode() + ":*"))
+    records = [other for other in others if b":" not in other[len(before) + 1 :]]
+    return [name, *(one for one in records if client.hget(one.decode(), "origin") == run_id)]
 
 
 def _check_session(client: redis.Redis, name: bytes, broken: Broken) -> None:

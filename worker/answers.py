@@ -1,4 +1,4 @@
-"""Answers from elsewhere (a tool job, later a hook or a child run), in the order of hand-over.
+"""Answers from elsewhere (a tool job, a hook, a child run), in the order of hand-over.
 
 An answer that reached the loop in an earlier pass reaches it in the same order again: it waits for
 those that were handed over before it. A loop that does not ask for one of them this time is not
@@ -14,10 +14,11 @@ from contextlib import suppress
 
 from loops.messages import ToolResult
 
-HOOK, SLEEP = "hook:", "sleep:"
-"""What the keys of hooks and of sleeps begin with; those of calls begin with their turn's."""
+HOOK, SLEEP, CHILD = "hook:", "sleep:", "child:"
+"""What the keys of hooks, of sleeps and of children begin with; those of calls begin with their
+turn's."""
 
-OUTSIDE = (HOOK, SLEEP)
+OUTSIDE = (HOOK, SLEEP, CHILD)
 
 PATIENCE = 1.0
 """Seconds that an answer waits for one before it which the loop does not come to ask for."""
@@ -44,7 +45,7 @@ class Answers:
 
     @property
     def is_outside(self) -> bool:
-        """Whether the loop waits for a hook or a sleep, which may take long."""
+        """Whether the loop waits for a hook, a sleep or a child, which may take long."""
         return any(key.startswith(OUTSIDE) for key in self._waiting)
 
     @property
@@ -92,8 +93,12 @@ class Answers:
         if value is not None:
             return value
         future = self._waiting.setdefault(key, asyncio.get_running_loop().create_future())
-        # Whoever gives up waiting gives up for itself alone.
-        return await asyncio.shield(future)
+        try:
+            # Whoever gives up waiting gives up for itself alone.
+            return await asyncio.shield(future)
+        finally:
+            if not future.done() and self._held[key] == 1:
+                del self._waiting[key]
 
     async def _turn_of(self, key: str) -> None:
         while missing := self._missing_before(key):

@@ -45,6 +45,12 @@ class Begun:
     """Workers that died in a row over this run, since the last entry of its journal."""
     ran: int
     """Milliseconds of running time that earlier passes used."""
+    steers: int
+    """How many messages wait that were said to the run."""
+    said: int
+    """How many were said to it so far."""
+    stored: int
+    """How many messages earlier passes have added to the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ async def begin(
 
 
 def _begun(reply: list[Any]) -> Begun:
-    _, epoch, record, journal, calls, yields, handed, input_, prefix = reply
+    _, epoch, record, journal, calls, yields, handed, input_, prefix, steers, stored = reply
     fields = pairs(record)
     return Begun(
         epoch=epoch,
@@ -112,6 +118,9 @@ def _begun(reply: list[Any]) -> Begun:
         },
         poison=int(fields["poison"]),
         ran=int(fields["ran"]),
+        steers=steers,
+        said=int(fields.get("said", 0)),
+        stored=stored,
     )
 
 

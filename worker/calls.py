@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Event
 from time import monotonic, time
 
 import orjson
 
+from loops.gate import within_concurrency
 from loops.messages import ToolCall, ToolResult
 from loops.perform import perform
 from loops.tool_context import ProgressSink, ToolContext
+from loops.tool_list import tools_by_name
 from loops.tools import Tool
 
 from .answers import Answers
-from .keys import Keys
+from .keys import Keys, RunKeys
 from .link import Link
 from .payloads import encode_job
 from .settings import Settings
@@ -32,14 +34,19 @@ class RunPlace:
     run_id: str
 
     @property
+    def names(self) -> RunKeys:
+        """The names of its keys."""
+        return self.keys.run(self.tenant, self.run_id)
+
+    @property
     def record(self) -> str:
         """The key of its record."""
-        return self.keys.run(self.tenant, self.run_id).record
+        return self.names.record
 
     @property
     def calls(self) -> str:
         """The key of its ledger."""
-        return self.keys.run(self.tenant, self.run_id).calls
+        return self.names.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class Offer:
     tools: Mapping[str, Tool]
     context: ToolContext
     """What a tool may know that is performed where its loop runs."""
+    given: Callable[[], Sequence[Tool]]
+    """Gives the tools that the run's context has now."""
 
 
 class CallDesk:
@@ -60,7 +69,11 @@ class CallDesk:
         self._offer = offer
         self._place = place
         self._settings = settings
-        self._since: dict[str, float] = {}
+        self._since: dict[str, tuple[bytes | None, float]] = {}
+
+    def known_tools(self) -> Mapping[str, Tool]:
+        """Return the tools that the run has now: those of its agent, and its loop's own."""
+        return {**self._offer.tools, **tools_by_name(self._offer.given())}
 
     def offers(self, tool: Tool) -> bool:
         """Say whether other workers have the very same tool."""
@@ -70,7 +83,8 @@ class CallDesk:
         """Perform a call right here; what it gives before its result goes to the sink."""
         context = replace(self._offer.context, call=call, cancelled=Event(), sink=sink)
         limit = self._settings.tool_timeout
-        return await perform(tool, call.arguments, context, timeout=limit)
+        async with within_concurrency(tool):
+            return await perform(tool, call.arguments, context, timeout=limit)
 
     def job_of(
         self, call: ToolCall, tool: Tool, *, turn: str, part: bytes, length: int
@@ -92,6 +106,8 @@ class CallDesk:
             orjson.dumps([{"type": "tool.queued", "data": queued}]),
             tool.queue,
             keys.queues,
+            "" if tool.concurrency is None else f"{tool.concurrency} {keys.gate(tool.name)}",
+            orjson.dumps(tool.redact) if tool.redact else b"",
         ]
 
     async def look_up(self, answers: Answers, epoch: int) -> None:
@@ -99,16 +115,21 @@ class CallDesk:
         waiting = answers.waiting
         if not waiting:
             return
-        fields = [f"{key}|{name}" for key in waiting for name in ("result", "state")]
+        fields = [f"{key}|{name}" for key in waiting for name in ("result", "state", "held")]
         found: list[bytes | None] = await self._link.command("HMGET", self._place.calls, *fields)
-        for key, result, state in zip(waiting, found[::2], found[1::2], strict=True):
+        told = zip(waiting, found[::3], found[1::3], found[2::3], strict=True)
+        for key, result, state, held in told:
             if result is not None:
                 answers.arrive(key, result)
-            elif state == b"queued" and self._is_overdue(key):
+            elif state == b"queued" and self._is_overdue(key, held):
                 await self._withdraw(answers, epoch, key)
 
-    def _is_overdue(self, key: str) -> bool:
-        since = self._since.setdefault(key, monotonic())
+    def _is_overdue(self, key: str, held: bytes | None) -> bool:
+        """Say whether no worker has looked at the call for too long: in line it may wait longer."""
+        was_held, since = self._since.setdefault(key, (held, monotonic()))
+        if was_held != held:
+            since = monotonic()
+            self._since[key] = held, since
         return monotonic() - since > self._settings.queue_wait.total_seconds()
 
     async def _withdraw(self, answers: Answers, epoch: int, key: str) -> None:

@@ -15,7 +15,7 @@ from loops.guard import Raised, outcome_of_call
 from .begin import NotBegun, begin
 from .calls import RunPlace
 from .insist import insist
-from .left import Left
+from .left import AGAIN, Left
 from .lifecycle import Lifecycle
 from .link import Link
 from .queue import Claim
@@ -44,9 +44,9 @@ async def drive(
         if isinstance(made, Raised):
             return await _give_up(link, place, claim, LoopFailed.code, made.text)
         left = await made.run()
-        if left is not Left.PASS_ENDED:
+        if left not in AGAIN:
             return left
-        reason = "provider_failed"
+        reason = AGAIN[left]
 
 
 async def _let_go(link: Link, place: RunPlace, claim: Claim, found: NotBegun) -> Left:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from loops.question import Answer, Question
+from loops.redact import hidden
 from loops.tasks import Owner
+from loops.tools import Redaction
 from loops.wire import encode
 
 from .answers import OUTSIDE, Answers
@@ -39,7 +41,7 @@ class HookDesk:
     place: RunPlace
     owner: Owner
 
-    def settle(self, key: str, answer: Answer) -> None:
+    def settle(self, key: str, hides: Redaction, answer: Answer) -> None:
         """Close a hook from inside of the run, as somebody outside would.
 
         Raises:
@@ -50,7 +52,8 @@ class HookDesk:
                 "on workers a hook waits for its answer as long as it takes: resolve it with data, "
                 "or cancel it"
             )
-        self.owner.start(close_hook(self.link, self.place, key, answer), name=f"settle {key}")
+        closing = close_hook(self.link, self.place, key, answer, hides=hides)
+        self.owner.start(closing, name=f"settle {key}")
 
     async def look_up(self, answers: Answers) -> None:
         """Read the answers that wait, in case a message was lost."""
@@ -63,9 +66,8 @@ class HookDesk:
 
     async def read(self, *keys: str) -> list[bytes | None]:
         """Return the answers of these hooks, as far as there are any."""
-        hooks = self.place.keys.run(self.place.tenant, self.place.run_id).hooks
         found: list[bytes | None] = await self.link.command(
-            "HMGET", hooks, *(f"{key}|answer" for key in keys)
+            "HMGET", self.place.names.hooks, *(f"{key}|answer" for key in keys)
         )
         return found
 
@@ -82,18 +84,34 @@ def asked_of(question: Question) -> tuple[bytes, bytes, bytes]:
     event: dict[str, Any] = {"type": kind, "data": data}
     if question.call is not None and question.call.number is not None:
         event["turn"] = question.call.number
-    return orjson.dumps(told)[1:-1], orjson.dumps(data), b"[" + bounded(event) + b"]"
+    about = {**data, "hides": question.hides} if question.hides else data
+    return orjson.dumps(told)[1:-1], orjson.dumps(about), b"[" + bounded(event) + b"]"
 
 
-async def close_hook(link: Link, place: RunPlace, key: str, answer: Answer) -> tuple[int, str]:
-    """Close an open hook; return the script's code, and the state in which the hook is."""
-    more = {"resolution": answer.data} if answer.status == "resolved" else {}
+async def close_hook(
+    link: Link, place: RunPlace, key: str, answer: Answer, *, hides: Redaction = False
+) -> tuple[int, str]:
+    """Close an open hook; return the script's code, and the state in which the hook is.
+
+    What of an approval's arguments is hidden is not told.
+    """
+    more = {"resolution": _shown(answer.data, hides)} if answer.status == "resolved" else {}
     if answer.reason is not None:
         more["reason"] = answer.reason
     said = orjson.dumps(more)[1:-1]
     told: list[Part] = [key, answer.status, answer.encode(), b"," + said if said else b""]
     reply: Reply = await insist(link, "answer_hook", keys=[place.record], arguments=told)
     return reply[0], reply[1].decode()
+
+
+def _shown(data: Any, hides: Redaction) -> Any:
+    if not hides or not isinstance(data, dict):
+        return data
+    told = cast("dict[str, Any]", data)
+    if not isinstance(told.get("arguments"), dict):
+        return told
+    edited: dict[str, Any] = told["arguments"]
+    return {**told, "arguments": hidden(edited, hides)}
 
 
 async def keep_time(link: Link, timers: str) -> None:

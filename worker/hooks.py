@@ -38,6 +38,8 @@ class HookRecord(BaseModel):
     call: str | None = None
     """The key of the call that waits, where it is one."""
     expires_at: datetime
+    hides: bool | list[str] = False
+    """What of the arguments in the answer to an approval nobody is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,7 @@ class Hooks:
         if len(answer.encode()) > ANSWER_LIMIT:
             raise InvalidInput(f"an answer has at most {ANSWER_LIMIT} bytes of JSON")
         place = RunPlace(self._keys, tenant, hook.run_id)
-        code, state = await close_hook(self._link, place, hook.id, answer)
+        code, state = await close_hook(self._link, place, hook.id, answer, hides=hook.hides)
         refuse_closed(hook, code, state)
 
 

@@ -19,10 +19,13 @@ from loops.events import Event, ModelEvent, ToolEnd
 from loops.jsonable import jsonable
 from loops.messages import Message
 from loops.model import ModelRequest
+from loops.redact import hide
 from loops.wire import decode, encode
 
 _DIGITS = re.compile(r"\d+")
-_IDS = frozenset({"id", "tool_use_id", "call"})
+_IDS = frozenset({"id", "tool_use_id", "call", "result"})
+"""What no provider sees, or what is not the same in each pass."""
+
 _DELTAS = frozenset({"text.delta", "reasoning.delta", "call.delta", "builtin.delta"})
 
 
@@ -219,7 +222,8 @@ class Journal:
         for key, call in calls.items():
             if key.rpartition(".")[0] in unmet and call.get("again") != b"1":
                 told: dict[str, Any] = orjson.loads(call["call"])
-                return told
+                hides = orjson.loads(call.get("hides", b"false"))
+                return {**told, "arguments": hide(told["name"], told["arguments"], hides)}
         return None
 
     def unmet_turns(self) -> list[str]:

@@ -76,8 +76,13 @@ class RunKeys:
 
     @property
     def hooks(self) -> str:
-        """A hash of the run's hooks and sleeps: `<key>|<field>`; `@<label>` is its last one."""
+        """A hash of what the run waits for besides calls: `<key>|<field>`; `@<label>` is a key."""
         return f"{self.record}:hooks"
+
+    @property
+    def steers(self) -> str:
+        """A list of messages that were said to the run, and that it has not taken in."""
+        return f"{self.record}:steers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +211,13 @@ class Keys:
     def window(self, account: str, model: str) -> str:
         """Return a hash: what was asked of a model in each second of the last minute."""
         return f"{self.namespace}:@window:{account}/{model}"
+
+    def gate(self, tool: str) -> str:
+        """Return a hash: the jobs that perform a tool of limited concurrency → queue and token.
+
+        Those that wait for it stand in a sorted set of this name with `:line`.
+        """
+        return f"{self.namespace}:@gate:{tool}"
 
     def run_job(self, tenant: str, run_id: str) -> str:
         """Return the job id of a run."""

@@ -21,9 +21,15 @@ class Left(Enum):
     HANDED_BACK = auto()
     PASS_ENDED = auto()
     """Its provider failed in the middle of a turn: the next pass of the same claim goes on."""
+    STEERED = auto()
+    """Its loop came to its end, but somebody had said something: the next pass of the same claim
+    takes it in."""
     LOST = auto()
     """Somebody else owns the run."""
 
+
+AGAIN: dict[Left, str] = {Left.PASS_ENDED: "provider_failed", Left.STEERED: "steered"}
+"""After which of them the same claim begins another pass, and what that is told as the reason."""
 
 OUTCOMES: dict[Left, RunStatus | None] = {
     Left.COMPLETED: RunStatus.COMPLETED,
@@ -34,6 +40,7 @@ OUTCOMES: dict[Left, RunStatus | None] = {
     Left.PARKED: None,
     Left.HANDED_BACK: None,
     Left.PASS_ENDED: None,
+    Left.STEERED: None,
     Left.LOST: None,
 }
 """The status to which a pass settles its run; None where somebody else goes on."""

@@ -32,7 +32,18 @@ SESSION_RETENTION = timedelta(days=30)
 """How long a session is kept after its last use."""
 
 
-OnConflict = Literal["enqueue", "reject", "interrupt", "rollback"]
+OnConflict = Literal["enqueue", "reject", "interrupt", "rollback", "steer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run that starts a child."""
+
+    run_id: str
+    key: str
+    """By which it knows the child."""
+    nesting: int
+    """How many runs are around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +55,9 @@ class NewRun:
     """The input, as plain messages in Anthropic's shape."""
     session_id: str | None = None
     on_conflict: OnConflict | None = None
-    """What becomes of it when the session has a run: it waits for that one, is refused, ends it, or
-    ends it and lets the session forget it. None is to wait, unless that run waits for a hook."""
+    """What becomes of it when the session has a run: it waits for that one, is refused, ends it,
+    ends it and lets the session forget it, or is said to it. None is to wait, unless that run waits
+    for a hook."""
     timeout: timedelta | None = None
     """The limit of its running time; None for the configured one. Waiting does not count."""
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -54,6 +66,12 @@ class NewRun:
     idempotency: tuple[str, str] | None = None
     """Digests of the idempotency key and of the request's body."""
     traceparent: str | None = None
+    parent: Parent | None = None
+    """The run that starts it and waits for it, where it is a child."""
+    retry_of: str | None = None
+    """The run with whose work it goes on."""
+    origin: str | None = None
+    """The first of the runs of which each went on with the work of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +149,13 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
         fields["budget"] = orjson.dumps(new.budget)
     if new.traceparent is not None:
         fields["traceparent"] = new.traceparent
+    if new.retry_of is not None and new.origin is not None:
+        fields["retry_of"], fields["origin"] = new.retry_of, new.origin
+    if new.parent is not None:
+        fields["parent"] = keys.run(place.tenant, new.parent.run_id).record
+        fields["parent_id"] = new.parent.run_id
+        fields["parent_key"] = new.parent.key
+        fields["nesting"] = new.parent.nesting + 1
     return fields
 
 

@@ -162,9 +162,14 @@ def bounded(event: dict[str, Any]) -> bytes:
     encoded = orjson.dumps(event)
     if len(encoded) <= EVENT_LIMIT:
         return encoded
+    return bounded(_cut(event))
+
+
+def _cut(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the event with its longest part cut."""
     data = event["data"]
     longest = max(data, key=lambda name: len(orjson.dumps(data[name])))
     text = data[longest] if isinstance(data[longest], str) else orjson.dumps(data[longest]).decode()
     kept = text[:PIECE]
     cut = {**data, longest: f"{kept}… [cut: {len(text)} characters]", "cut": len(text)}
-    return orjson.dumps({**event, "data": cut})
+    return {**event, "data": cut}

@@ -204,7 +204,8 @@ def tokens_of(request: ModelRequest) -> int:
     """Return how many tokens a request is thought to have; its provider counts them better."""
     letters = len(request.system) + sum(_letters(tool.schema) for tool in request.tools)
     blocks = (block for message in request.messages for block in message.content)
-    return (letters + sum(_letters(block.raw()) for block in blocks)) // LETTERS + 1
+    told = ({k: v for k, v in block.raw().items() if k != "result"} for block in blocks)
+    return (letters + sum(map(_letters, told))) // LETTERS + 1
 
 
 def _letters(raw: object) -> int:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from loops.jsonable import jsonable
+from loops.messages import ToolCall
+from loops.redact import HIDDEN
 from loops.tasks import Owner
 
 from .outbox import EVENT_LIMIT, bounded
@@ -36,6 +38,9 @@ class ProgressFeed:
 
     def __init__(self, call: str, append: Append, owner: Owner) -> None:
         self._call = call
+        self._name = ""
+        self._turn: int | None = None
+        self._hides = False
         self._append = append
         self._owner = owner
         self._kept: deque[bytes] = deque()
@@ -63,6 +68,10 @@ class ProgressFeed:
             self._hurries.set()
         if self._sender is None or self._sender.done():
             self._sender = self._owner.start(self._send_all(), name=f"progress {self._call}")
+
+    def of(self, call: ToolCall, *, hides: bool) -> None:
+        """Say, once it is known, which call it is, and whether nobody may see what it gives."""
+        self._name, self._turn, self._hides = call.name, call.number, hides
 
     def close(self) -> None:
         """Take nothing more."""
@@ -101,4 +110,8 @@ class ProgressFeed:
         return events
 
     def _event(self, value: Any) -> bytes:
-        return bounded({"type": "tool.progress", "data": {"call": self._call, "value": value}})
+        shown = HIDDEN if self._hides else value
+        event: dict[str, Any] = {"type": "tool.progress"}
+        if self._turn is not None:
+            event["turn"] = self._turn
+        return bounded({**event, "data": {"call": self._call, "value": shown, "name": self._name}})

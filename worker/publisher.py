@@ -37,9 +37,18 @@ BREATH = 100
 
 
 class Publisher:
-    """Collects what a pass has to say, and sends it in order."""
+    """Collects what a pass has to say, and sends it in order.
 
-    def __init__(self, writer: Writer, outbox: Outbox, *, base: int) -> None:
+    Args:
+        writer: Sends scripts.
+        outbox: Keeps what waits.
+        base: How many messages the session had before the run.
+        ahead: How many yields may be without an answer before the loop waits; None for any number.
+    """
+
+    def __init__(
+        self, writer: Writer, outbox: Outbox, *, base: int, ahead: int | None = None
+    ) -> None:
         self._writer = writer
         self._outbox = outbox
         self._base = base
@@ -52,6 +61,9 @@ class Publisher:
         self._unanswered = 0
         self._room = asyncio.Event()
         self._breath = BREATH
+        self._ahead = ahead
+        self._untold = 0
+        self._unheard = 0
         self.open_turns: set[str] = set()
         """The turns that are asked and not recorded; no message goes ahead of one of them."""
 
@@ -59,6 +71,11 @@ class Publisher:
     def is_left(self) -> bool:
         """Whether the pass owns its run no more."""
         return self._writer.is_left
+
+    @property
+    def added(self) -> int:
+        """How many messages the run has added to its session, those of its input among them."""
+        return self.history_length - self._base
 
     def follow(self, context: Context) -> None:
         """Store what is added to this history in the session; the input's messages come first."""
@@ -78,15 +95,23 @@ class Publisher:
         if self._writer.is_left:
             raise RunLeft
         if self._outbox.put_yield(event):
+            self._untold += 1
             self._flush_soon()
         self._breath -= 1
         if self._breath <= 0:
             self._breath = BREATH
             await asyncio.sleep(0)
-        while self._unanswered + self._outbox.size > BURST and not self._writer.is_left:
+        while self._is_too_far_ahead and not self._writer.is_left:
             self._flush()
             self._room.clear()
             await self._room.wait()
+
+    @property
+    def _is_too_far_ahead(self) -> bool:
+        """Whether the loop has yielded more than may be without an answer."""
+        if self._ahead is not None and self._untold + self._unheard > self._ahead:
+            return True
+        return self._unanswered + self._outbox.size > BURST
 
     def say(
         self, kind: str, data: dict[str, Any], *, turn: int | None = None, opens: str | None = None
@@ -107,7 +132,21 @@ class Publisher:
     def send(self, script: str, *more: Part, is_last: bool = False) -> asyncio.Future[list[Any]]:
         """Send a script with all that waits; the last one takes every message with it."""
         with_messages = is_last or not self.open_turns
-        return self._writer.submit(script, self._take(with_messages=with_messages), *more)
+        return self._submit(script, *more, with_messages=with_messages)
+
+    def _submit(self, script: str, *more: Part, with_messages: bool) -> asyncio.Future[list[Any]]:
+        size, told = self._outbox.size, self._untold
+        reply = self._writer.submit(script, self._take(with_messages=with_messages), *more)
+        self._unanswered += size
+        self._unheard, self._untold = self._unheard + told, 0
+
+        def answered(_: asyncio.Future[list[Any]]) -> None:
+            self._unanswered -= size
+            self._unheard -= told
+            self._room.set()
+
+        reply.add_done_callback(answered)
+        return reply
 
     def _take(self, *, with_messages: bool) -> list[Part]:
         added = []
@@ -140,16 +179,8 @@ class Publisher:
         self._cancel_flush()
         if self._outbox.is_empty:
             return
-        size = self._outbox.size
-        self._unanswered += size
         # A message goes with a unit, never with a mere flush: its turn may not be recorded yet.
-        reply = self._writer.submit("append_yields", self._take(with_messages=False))
-
-        def answered(_: asyncio.Future[list[Any]]) -> None:
-            self._unanswered -= size
-            self._room.set()
-
-        reply.add_done_callback(answered)
+        self._submit("append_yields", with_messages=False)
 
     def _cancel_flush(self) -> None:
         if self._flush_due is not None:

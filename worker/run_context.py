@@ -24,6 +24,7 @@ def context_of(app: App, begun: Begun) -> Context:
         chat_id=run.session_id,
     )
     context.run, context.attempt = run.id, run.attempt
+    context.origin = run.origin if run.retry_of else ""
     if run.budget is not None:
         context.budget = Budget(**run.budget).within(context.budget)
     return context

@@ -16,8 +16,8 @@ from typing import Any
 import orjson
 from redis.exceptions import RedisError
 
-from loops.budget import budgeted
-from loops.closing import closing
+from loops.budgeted import budgeted
+from loops.closing import closing, closing_opened
 from loops.errors import ReplayDiverged, RunLeft
 from loops.guard import Raised, outcome_of
 from loops.hook_registry import HookRegistry, join_hook_registry
@@ -25,27 +25,18 @@ from loops.runtime import Scope, scoped
 from loops.tasks import Owner, overlook
 from loops.wire import as_event, encode
 
-from .answers import Answers
 from .begin import Begun
-from .calls import CallDesk, Offer, RunPlace
+from .calls import RunPlace
 from .ending import LEFT_BY_STOP, Ending, refused_at_once
-from .hook_desk import HookDesk
-from .idling import Idling
+from .gear import gear_of
 from .left import Left
 from .lifecycle import Lifecycle
-from .log_head import LogHead
 from .nudges import SWEEP
-from .outbox import Outbox
-from .publisher import Publisher
 from .queue import Claim
-from .run_clock import RunClock
-from .run_context import context_of
-from .runtime import QueueRuntime
 from .settling import settle
-from .waits import Waits
 from .wire import Part
 from .working import WorkerResources
-from .writer import GO_ON, Writer
+from .writer import GO_ON
 
 REFUSED = 0.05
 """Seconds after a refused park before the run asks again."""
@@ -76,39 +67,19 @@ class RunPass:
         self._loops = Owner()
         self._services = Owner()
         self._leaving: asyncio.Task[Left | None] | None = None
-        self._writer = Writer(resources.link, place.record, begun.epoch, self._services)
-        self._context = context_of(resources.app, begun)
-        offer = Offer(
-            begun.run.agent,
-            resources.app.tools_of(begun.run.agent),
-            self._context.tool_context(),
+        gear = gear_of(
+            resources,
+            place,
+            begun,
+            claim=claim,
+            services=self._services,
+            is_draining=lambda: lifecycle.draining,
         )
-        self._desk = CallDesk(resources.link, place, resources.settings, offer=offer)
-        self._head = LogHead(resources.link, resources.log, place, resources.settings)
-        self._idling = Idling(claim.slot, self._services)
-        self._clock = RunClock(begun.run.timeout, begun.ran, self._idling)
+        self._writer, self._publisher, self._context = gear.writer, gear.publisher, gear.context
+        self._desk, self._hooks, self._head = gear.desk, gear.hooks, gear.head
+        self._idling, self._clock = gear.idling, gear.clock
         self._cancelled = asyncio.Event()
-        self._publisher = Publisher(self._writer, Outbox(begun.published), base=len(begun.prefix))
-        self._publisher.follow(self._context)
-        self._hooks = HookDesk(resources.link, place, self._services)
-        self.runtime = self._new_runtime()
-
-    def _new_runtime(self) -> QueueRuntime:
-        waits = Waits(
-            self._begun.journal,
-            publisher=self._publisher,
-            answers=Answers(self._begun.handed),
-            idling=self._idling,
-            hooks=self._hooks,
-        )
-        return QueueRuntime(
-            self._begun,
-            publisher=self._publisher,
-            desk=self._desk,
-            waits=waits,
-            pace=self._resources.pace,
-            is_draining=lambda: self._lifecycle.draining,
-        )
+        self.runtime = gear.runtime
 
     async def run(self) -> Left:
         """Drive the loop until it ends or the run is left; the loop is closed in either case."""
@@ -161,6 +132,8 @@ class RunPass:
             self.runtime.answers.arrive(key, value)
         elif kind == "cancel":
             self._cancelled.set()
+        elif kind == "steer":
+            self.runtime.steering.hear(int(value))
 
     async def _next_ending(self, loop: asyncio.Task[Raised | None]) -> Ending:
         watched: dict[asyncio.Future[Any], Left] = {
@@ -222,7 +195,7 @@ class RunPass:
         )
         with scoped(Scope(runtime, self._context, app.agents.get(run.agent))):
             events = app.loop_of(run.agent)(self._context)
-            async with closing(events):
+            async with closing_opened(), closing(events):
                 async for yielded in events:
                     event = as_event(yielded)
                     if event is not None:
@@ -237,13 +210,19 @@ class RunPass:
                 await self._head.cut_when_long(self._begun.epoch)
 
     async def _look_around(self) -> None:
-        """Read what a message would have told: answers, and whether somebody cancels the run."""
+        """Read what a message would have told: answers, a cancel, and what was said."""
         await self._desk.look_up(self.runtime.answers, self._begun.epoch)
         await self._hooks.look_up(self.runtime.answers)
-        if await self._resources.link.command("HEXISTS", self._place.record, "cancel"):
+        names = self._place.names
+        is_cancelled, said = await self._resources.link.all(
+            [("HEXISTS", names.record, "cancel"), ("HGET", names.record, "said")]
+        )
+        if is_cancelled:
             self._cancelled.set()
+        self.runtime.steering.hear(int(said or 0))
 
     async def _close_loop(self) -> None:
+        self.runtime.close()
         self._idling.close()
         if not await self._loops.close_within(CLOSING):
             logger.warning("! the loop of %s does not end when it is cancelled", self._begun.run.id)
@@ -257,7 +236,7 @@ class RunPass:
         except ReplayDiverged as error:
             # Its messages are refused, so it cannot go on elsewhere either.
             await self._close_loop()
-            await settle(self.runtime, self._context, Ending(Left.FAILED, error))
+            await self._settle(Ending(Left.FAILED, error))
             return Left.FAILED
 
     async def _leave_by(self, ending: Ending) -> Left | None:
@@ -274,8 +253,13 @@ class RunPass:
                 with suppress(RedisError):
                     await self._head.cut_when_long(self._begun.epoch)
                 self._claim.released = True
-                await settle(self.runtime, self._context, ending)
+                if not await self._settle(ending):
+                    self._claim.released = False
+                    return Left.STEERED
         return ending.left
+
+    async def _settle(self, ending: Ending) -> bool:
+        return await settle(self.runtime, self._context, ending, seconds=self._clock.ran)
 
     async def _park(self) -> Left | None:
         waiting = self.runtime.answers.waiting

@@ -13,6 +13,8 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict
 
+from loops.redact import hide
+
 
 class RunStatus(StrEnum):
     """Where a run stands."""
@@ -77,6 +79,15 @@ class RunRecord(BaseModel):
     timeout: timedelta
     ordinal: int
     """The run's number within its session, from 1."""
+    parent_id: str | None = None
+    """The run that started this one and waits for it."""
+    nesting: int = 0
+    """How many runs are around it."""
+    retry_of: str | None = None
+    """The run with whose work it goes on."""
+    origin: str
+    """The first of the runs of which each went on with the work of the one before; mostly itself.
+    What tools do is known to others by it."""
 
     @property
     def is_settled(self) -> bool:
@@ -95,6 +106,7 @@ class CallRecord(BaseModel):
     """The provider's id: an attribute, since providers repeat and omit them."""
     name: str
     arguments: str
+    """As they may be shown."""
     state: str
     """`queued`, `started`, `done`, `lost` or `cancelled`."""
     attempts: int
@@ -141,29 +153,33 @@ def decode_run(fields: Mapping[str, bytes]) -> RunRecord:
         budget=loaded("budget"),
         timeout=timedelta(milliseconds=int(fields["timeout"])),
         ordinal=int(fields["ordinal"]),
+        parent_id=fields["parent_id"].decode() if "parent_id" in fields else None,
+        nesting=int(fields.get("nesting", 0)),
+        retry_of=fields["retry_of"].decode() if "retry_of" in fields else None,
+        origin=fields.get("origin", fields["id"]).decode(),
     )
 
 
-def decode_calls(run_id: str, fields: Mapping[str, bytes]) -> list[CallRecord]:
+def decode_calls(origin: str, fields: Mapping[str, bytes]) -> list[CallRecord]:
     """Read a run's ledger, in the order in which its calls were started."""
     calls: dict[str, dict[str, bytes]] = {}
     for field, value in fields.items():
         key, _, name = field.rpartition("|")
         calls.setdefault(key, {})[name] = value
-    return [_decode_call(run_id, key, parts) for key, parts in calls.items() if "state" in parts]
+    return [_decode_call(origin, key, parts) for key, parts in calls.items() if "state" in parts]
 
 
-def _decode_call(run_id: str, key: str, parts: Mapping[str, bytes]) -> CallRecord:
+def _decode_call(origin: str, key: str, parts: Mapping[str, bytes]) -> CallRecord:
     call = orjson.loads(parts["call"])
-    worker = parts.get("worker")
+    worker, hides = parts.get("worker"), orjson.loads(parts.get("hides", b"false"))
     return CallRecord(
         key=key,
         id=call["id"],
         name=call["name"],
-        arguments=call["arguments"],
+        arguments=hide(call["name"], call["arguments"], hides),
         state=parts["state"].decode(),
         attempts=int(parts["attempts"]),
-        idempotency_key=f"{run_id}:{key}",
+        idempotency_key=f"{origin}:{key}",
         worker=worker.decode() if worker else None,
         is_idempotent=parts["again"] == b"1",
     )

@@ -7,8 +7,9 @@ here.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,8 +32,13 @@ from .keys import Keys
 from .link import Link
 from .memory import MemoryGuard
 from .new_run import Created, NewPlace, NewRun, plan_run
+from .retrying import Changes, retry
 from .run_record import CallRecord, RunRecord, RunStatus, decode_calls, decode_run, pairs
 from .settings import Settings
+from .steering import steer
+
+STEER = 8
+"""The answer to a new run whose input is to be said to another one."""
 
 LOOKED_AT = 2000
 """How many runs a filtered page may look at."""
@@ -85,6 +91,8 @@ class Runs:
         place = NewPlace(tenant, run_id, session_id)
         keys, arguments = plan_run(self._keys, self._settings, place, new)
         code, about, *interrupted = await self._link.run("create_run", keys, arguments)
+        if code == STEER:
+            return await self._steered(tenant, about.decode(), new)
         created = await self._created(tenant, code, about.decode(), session_id)
         if any(interrupted):
             forgets = new.on_conflict == "rollback"
@@ -94,6 +102,27 @@ class Runs:
                 )
         return created
 
+    async def _steered(self, tenant: str, run_id: str, new: NewRun) -> Created:
+        """Say a new run's input to the one that has its session, unless that has ended by now."""
+        try:
+            said = await self.steer(tenant, run_id, new.messages, idempotency=new.idempotency)
+        except (AlreadySettled, UnknownRun):
+            return await self.create(tenant, new)
+        run = await self.load(tenant, said)
+        return Created(run.id, run.session_id, run.status, is_new=False)
+
+    async def steer(
+        self,
+        tenant: str,
+        run_id: str,
+        messages: Sequence[dict[str, Any]],
+        *,
+        idempotency: tuple[str, str] | None = None,
+    ) -> str:
+        """Say the messages to a run, which takes them in before its next turn; see `steer`."""
+        run = (tenant, run_id)
+        return await steer(self._link, self._keys, run, messages, idempotency=idempotency)
+
     async def _created(self, tenant: str, code: int, about: str, session_id: str) -> Created:
         match code:
             case 1:
@@ -102,10 +131,7 @@ class Runs:
                 first = await self.load(tenant, about)
                 return Created(first.id, first.session_id, first.status, is_new=False)
             case 3:
-                raise IdempotencyConflict(
-                    f"this idempotency key belongs to run {about!r}, made from another request; "
-                    "send a new key, or the same request"
-                )
+                raise IdempotencyConflict.of(about)
             case 4:
                 raise SessionBusy(session_id, about)
             case 7:
@@ -198,7 +224,6 @@ class Runs:
             keys=[self._keys.run(tenant, run_id).record],
             arguments=[
                 reason,
-                orjson.dumps([{"type": "run.cancelled", "data": error}]),
                 orjson.dumps(error),
                 int(forgets),
             ],
@@ -249,8 +274,18 @@ class Runs:
         if code == 0:
             raise AlreadySettled(f"the call {call.key!r} is {state.decode()} already")
 
+    async def retry(self, tenant: str, run_id: str, changes: Changes) -> Created:
+        """Make a run that goes on where this one has stopped; see `retry`."""
+        await self._memory.refuse_when_full()
+        run = (tenant, run_id)
+        made = await retry(self._link, self._keys, self._settings, run, changes)
+        if made.is_new:
+            return made
+        first = await self.load(tenant, made.run_id)
+        return replace(made, status=first.status)
+
     async def calls(self, tenant: str, run_id: str) -> list[CallRecord]:
         """Return the run's ledger of side effects, in the order in which its calls were started."""
-        await self.load(tenant, run_id)
+        origin = (await self.load(tenant, run_id)).origin
         found = await self._link.command("HGETALL", self._keys.run(tenant, run_id).calls)
-        return decode_calls(run_id, pairs(found))
+        return decode_calls(origin, pairs(found))

@@ -6,39 +6,36 @@ come from the journal; what is new is recorded, with all that was yielded before
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from loops.child_run import ChildRequest, ChildRun
 from loops.errors import RunLeft
-from loops.events import Event, StreamEnd, StreamStart, ToolCallResult, ToolEnd
-from loops.history import repair
+from loops.events import AgentEvent, ToolCallResult
 from loops.hook_registry import HookRegistry
 from loops.jsonable import clean_text
-from loops.messages import ToolCall, ToolResult, Usage
+from loops.messages import Message, ToolCall, ToolResult
 from loops.model import ModelPort, ModelRequest
 from loops.output import PublishedText
 from loops.question import Answer, Question
+from loops.redact import HIDDEN, Redactor
 from loops.tools import Tool, arguments_of, unknown_tool_result
 
 from .begin import Begun
 from .calls import CallDesk
-from .divergence import Divergence
+from .children import Children
 from .journal import short_hash
-from .left import Left
-from .open_turn import Ask, DurableTurn
-from .pace import Pace
+from .open_turn import DurableTurn
 from .publisher import Publisher
+from .steers import Steers
 from .steps import Steps
-from .waits import NO_TURN, Turn, Waits
+from .turns import Turns
+from .waits import Waits
 from .wire import Part
 
 T = TypeVar("T")
-
-logger = logging.getLogger("loopmill.run")
 
 
 class QueueRuntime:
@@ -49,26 +46,26 @@ class QueueRuntime:
         begun: Begun,
         *,
         publisher: Publisher,
+        turns: Turns,
         desk: CallDesk,
         waits: Waits,
-        pace: Pace,
-        is_draining: Callable[[], bool],
+        children: Children,
     ) -> None:
         self._begun = begun
         self._publisher = publisher
         self._calls = desk
         self._idling = waits.idling
-        self._pace = pace
-        self._is_draining = is_draining
-        self._turns: dict[str, DurableTurn] = {}
+        self._turns = turns
         self._steps = Steps(begun.journal, publisher, waits.idling)
-        self._divergence = Divergence(begun, publisher)
         self._text = PublishedText()
+        self._redactor = Redactor(desk.known_tools)
         self._waits = waits
+        self._children = children
+        self.steering = Steers(begun, publisher, lambda: turns.last_key)
         self.answers = waits.answers
-        self.usage: Usage | None = None
-        """What all turns of the pass have cost, replayed ones included."""
-        self.left: asyncio.Future[Left] = asyncio.get_running_loop().create_future()
+        self.tally = turns.tally
+        """What the pass has taken, what was replayed included."""
+        self.left = turns.left
         """Resolved when the pass itself wants to end before its loop does."""
 
     @property
@@ -79,24 +76,24 @@ class QueueRuntime:
     @property
     def last_turn(self) -> DurableTurn | None:
         """The turn that was asked for last."""
-        return next(reversed(self._turns.values()), None)
+        return self._turns.last
 
-    async def publish(self, event: Event) -> None:
+    async def publish(self, event: AgentEvent) -> None:
         """Publish what the loop yielded, unless an earlier pass has.
 
         Raises:
             RunLeft: When the pass owns its run no more.
         """
         self._text.feed(event)
-        await self._publisher.publish(event)
+        shown = self._redactor.shown(event)
+        if shown is not None:
+            await self._publisher.publish(shown)
         if isinstance(event, ToolCallResult):
             self._waits.follow(event)
 
     def _refuse_when_left(self) -> None:
         if self._publisher.is_left:
             raise RunLeft
-
-    # -- turns
 
     async def open_turn(self, request: ModelRequest, port: ModelPort) -> DurableTurn:
         """Return the turn that the request asks for: a recorded one, or one to be asked.
@@ -106,62 +103,7 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
-        request = replace(request, messages=tuple(repair(request.messages)))
-        key, is_exact = self._begun.journal.turn_key(request)
-        self._divergence.note_asked()
-        recorded = self._begun.journal.turn(key)
-        if recorded is None:
-            await self._divergence.refuse(request)
-            if self._is_draining():
-                await self._leave(Left.HANDED_BACK)
-        if not is_exact:
-            logger.warning("a clock stands in the system prompt of turn %s: use context.now", key)
-        paced, number = self._pace.over(port, self._idling.held_up), len(self._turns) + 1
-        turn = DurableTurn(self, key, number, asked=Ask(request, paced), recorded=recorded)
-        turn.failures = self._begun.failures.get(key, 0)
-        turn.history_length = self._publisher.history_length
-        self._turns[key] = turn
-        self._waits.follow(StreamStart(turn.model, turn=number))
-        return turn
-
-    async def _leave(self, left: Left) -> None:
-        """End the pass from within: wait until `drive` has closed the loop."""
-        if not self.left.done():
-            self.left.set_result(left)
-        await asyncio.get_running_loop().create_future()
-
-    def turn_opened(self, turn: DurableTurn) -> None:
-        """Publish that the turn began."""
-        self._publisher.open_turns.add(turn.key)
-        self._idling.busy(+1)
-        self._publisher.say("turn.started", {"model": turn.model}, turn=turn.number, opens=turn.key)
-
-    async def record_turn(self, turn: DurableTurn, record: bytes, end: dict[str, Any]) -> None:
-        """Record the turn whole, and publish its end."""
-        self._publisher.open_turns.discard(turn.key)
-        self._idling.busy(-1)
-        self._publisher.say("turn.finished", end, turn=turn.number)
-        await self._publisher.send("record_unit", turn.key, record)
-        self.turn_ended(turn)
-
-    def turn_ended(self, turn: DurableTurn) -> None:
-        """Note that the loop has met all of the turn, recorded now or by an earlier pass."""
-        for event in turn.given:
-            if isinstance(event, ToolEnd):
-                self._waits.follow(event)
-        self._waits.follow(StreamEnd(stop_reason="", turn=turn.number))
-
-    async def fail_pass(self, turn: DurableTurn) -> None:
-        """Count the provider's failure and end the pass."""
-        await self._publisher.send("fail_turn", turn.key)
-        await self._leave(Left.PASS_ENDED)
-
-    def add_usage(self, end: StreamEnd) -> None:
-        """Count what a turn has cost."""
-        if end.usage is not None:
-            self.usage = end.usage if self.usage is None else self.usage + end.usage
-
-    # -- calls and steps
+        return await self._turns.open(request, port)
 
     async def call(
         self, call: ToolCall, tool: Tool | None, overrides: Mapping[str, Any] | None = None
@@ -173,6 +115,7 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
+        self.tally.tool_calls += 1
         if tool is None:
             return unknown_tool_result(call)
         # Half a character in what a model wrote must not keep its call from being stored.
@@ -198,7 +141,9 @@ class QueueRuntime:
 
         def sink(value: object, *, kept: bool) -> None:
             del kept  # what waits for the server is bounded, so every value arrives
-            self._publisher.say("tool.progress", {"call": call.key, "value": value})
+            shown = HIDDEN if tool.redact is True else value
+            told = {"call": call.key, "value": shown, "name": call.name}
+            self._publisher.say("tool.progress", told, turn=call.number)
 
         self._idling.busy(+1)
         try:
@@ -217,17 +162,8 @@ class QueueRuntime:
             self.answers.arrive(key, before["result"])
         return True
 
-    def _part(self, call: ToolCall | None) -> Turn:
-        """Return the turn of a call from which something is started, up to and with its block."""
-        turn = None if call is None else self._turns.get(call.turn)
-        if call is None or turn is None:
-            return NO_TURN
-        turn.has_started_call = True
-        length, part = turn.part(call.block)
-        return turn.key, part, length
-
     async def _start(self, call: ToolCall, tool: Tool) -> None:
-        turn, part, length = self._part(call)
+        turn, part, length = self._turns.part(call)
         job = self._calls.job_of(call, tool, turn=turn, part=part, length=length)
         answer = await self._publisher.send("start_call", *job)
         if answer[3] is not None:
@@ -256,8 +192,7 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
-        before = self.last_turn
-        return await self._steps.note(f"{kind}:{before.key if before else ''}", give)
+        return await self._steps.note(f"{kind}:{self._turns.last_key}", give)
 
     async def open_hook(self, question: Question, registry: HookRegistry) -> Answer:
         """Ask the outside, once, and return how the hook was closed.
@@ -267,7 +202,7 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
-        return await self._waits.open_hook(question, registry, self._part(question.call))
+        return await self._waits.open_hook(question, registry, self._turns.part(question.call))
 
     async def sleep(self, duration: timedelta) -> None:
         """Wait; a resumed run waits for what is left of it.
@@ -276,8 +211,34 @@ class QueueRuntime:
             RunLeft: When the pass owns its run no more.
         """
         self._refuse_when_left()
-        before = self.last_turn
-        await self._waits.sleep(before.key if before else "", duration)
+        await self._waits.sleep(self._turns.last_key, duration)
+
+    async def run_agent(self, request: ChildRequest) -> ChildRun:
+        """Start a run of another agent, once, and return what came of it.
+
+        Raises:
+            UnknownLoop: When the app has no such agent.
+            ChildFailed: When runs would nest too deep.
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        child = await self._children.run(request)
+        self.tally.children += child.spent
+        return child
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether something was said to the run that it has not taken in."""
+        return self.steering.is_waiting
+
+    async def steers(self) -> Sequence[Message]:
+        """Take in what was said to the run since its last turn; a resumed run takes the same.
+
+        Raises:
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        return await self.steering.take()
 
     @property
     def replaying(self) -> bool:
@@ -286,6 +247,10 @@ class QueueRuntime:
         return not is_at_end
 
     # -- the end
+
+    def close(self) -> None:
+        """Record no turn that is left from now on: the loop is being closed."""
+        self._turns.close()
 
     def say(self, kind: str, data: dict[str, Any]) -> None:
         """Append an event of the runtime's own, with the next script."""

@@ -10,8 +10,9 @@ import orjson
 
 from loops.context import Context
 from loops.errors import ReplayDiverged, RunError
-from loops.jsonable import clean_text, cut_text, jsonable
+from loops.jsonable import clean_text, cut_text
 from loops.messages import Messages
+from loops.output import told_output
 
 from .closing_history import closing_messages
 from .ending import Ending, failure_of
@@ -19,6 +20,7 @@ from .left import OUTCOMES, Left
 from .run_record import RunStatus
 from .runtime import QueueRuntime
 from .wire import Part
+from .writer import GO_ON
 
 OUTPUT_LIMIT = 1_000_000
 """How many characters of an output the record keeps; the log has the text whole."""
@@ -26,8 +28,19 @@ OUTPUT_LIMIT = 1_000_000
 logger = logging.getLogger("loopmill.run")
 
 
-async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> None:
+async def settle(
+    runtime: QueueRuntime, context: Context, ending: Ending, *, seconds: float
+) -> bool:
     """Settle the run; one that ends in the middle of a turn leaves a history that is whole.
+
+    Says whether it is settled: when somebody has said something to a run that would be complete, it
+    is not.
+
+    Args:
+        runtime: The pass.
+        context: What its loop had.
+        ending: How the loop ended.
+        seconds: For how long the run has computed.
 
     Raises:
         RunLeft: When the pass owns its run no more.
@@ -38,29 +51,36 @@ async def settle(runtime: QueueRuntime, context: Context, ending: Ending) -> Non
     turn = None if ending.left is Left.COMPLETED else runtime.last_turn
     context.messages.extend(closing_messages(context.messages, turn, runtime.answers.result_of))
     try:
-        await _send(runtime, context, ending)
+        return await _send(runtime, context, ending, seconds)
     except ReplayDiverged as error:
         # Its messages are refused; what failed first is what the run is told.
-        await _send(runtime, context, Ending(Left.FAILED, ending.error or error))
+        failed = Ending(Left.FAILED, ending.error or error)
+        return await _send(runtime, context, failed, seconds)
 
 
-async def _send(runtime: QueueRuntime, context: Context, ending: Ending) -> None:
+async def _send(runtime: QueueRuntime, context: Context, ending: Ending, seconds: float) -> bool:
     status = OUTCOMES[ending.left] or RunStatus.FAILED
     failure = failure_of(ending)
-    usage = None if runtime.usage is None else runtime.usage.model_dump(exclude_none=True)
+    spent = runtime.tally.usage
+    usage = None if spent is None else spent.model_dump(exclude_none=True)
     output = _told(runtime.output if context.output is None else context.output)
     event: dict[str, Any] = {**failure} if failure else {"output_length": len(output)}
     if usage is not None:
         event["usage"] = usage
     runtime.say(f"run.{status}", event)
     fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
+    fields += ["spent", orjson.dumps(runtime.tally.spent(seconds))]
     if failure:
         fields += ["error", orjson.dumps(failure)]
-    await runtime.end("settle_run", status.value, *fields, is_last=True)
+    told: list[Part] = [status.value, int(runtime.steering.is_ignored), *fields]
+    answer = await runtime.end("settle_run", *told, is_last=True)
+    if answer[0] == GO_ON:
+        return False
     if failure is None:
         logger.info("✓ run %s %s", context.run, status)
     else:
         _report(context.run, status, failure, ending.error)
+    return True
 
 
 def _report(run_id: str, status: str, failure: dict[str, str], error: BaseException | None) -> None:
@@ -72,6 +92,4 @@ def _report(run_id: str, status: str, failure: dict[str, str], error: BaseExcept
 
 
 def _told(output: object) -> str:
-    if isinstance(output, str):
-        return cut_text(clean_text(output), OUTPUT_LIMIT)
-    return cut_text(orjson.dumps(jsonable(output)).decode(), OUTPUT_LIMIT)
+    return cut_text(clean_text(told_output(output)), OUTPUT_LIMIT)

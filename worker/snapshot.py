@@ -100,12 +100,15 @@ def _fold_block(state: State, event: LogEvent, kind: str) -> None:
         block.update({k: v for k, v in event.data.items() if k != "block"})
 
 
+_LONG = ("content", "told")
+"""What of a result is cut: its beginning is enough to show what it is."""
+
+
 def _fold_tool(state: State, event: LogEvent, kind: str) -> None:
     call = state["calls"].setdefault(event.data["call"], {})
     call["state"] = kind
-    call.update({k: v for k, v in event.data.items() if k not in {"call", "content"}})
-    if "content" in event.data:
-        call["content"] = str(event.data["content"])[:1024]
+    call.update({k: v for k, v in event.data.items() if k not in {"call", *_LONG}})
+    call.update({k: str(event.data[k])[:1024] for k in _LONG if k in event.data})
 
 
 def _fold_run(state: State, event: LogEvent, kind: str) -> None:

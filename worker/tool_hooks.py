@@ -65,7 +65,7 @@ class ToolHooks:
         name = f"{HOOK}{question.label}:{self._call}"
         key = f"{name}:{self._asked[name]}"
         self._asked[name] += 1
-        with registry.live(question, partial(self._hooks.settle, key)):
+        with registry.live(question, partial(self._hooks.settle, key, question.hides)):
             self._answers[key] = asyncio.get_running_loop().create_future()
             try:
                 await self._open(key, question)

@@ -53,6 +53,8 @@ class StartedCall:
     agent: str
     session_id: str
     run_id: str
+    origin: str
+    """The run with whose work it goes on, empty for none."""
 
 
 class ToolJob:
@@ -158,12 +160,13 @@ class ToolJob:
             ],
         )
         if reply[0] != 1:
+            # Nothing to do, or somebody else's to do; or its tool has enough to do, and it waits.
             claim.released = True
             return None
         call = ToolCall.decode(reply[1])
-        agent, session_id, run_id = (part.decode() for part in reply[3:])
+        agent, session_id, run_id, origin = (part.decode() for part in reply[3:])
         logger.debug("⇢ tool %s of %s %s", call.name, run_id, self._key)
-        return StartedCall(call, reply[2], agent, session_id, run_id)
+        return StartedCall(call, reply[2], agent, session_id, run_id, origin)
 
     async def _until_over(self, started: StartedCall) -> None:
         """Wait until the call has its result, or is cancelled."""
@@ -178,11 +181,11 @@ class ToolJob:
         seconds = limit.total_seconds() + self._grace
         self._claim.renew_until = monotonic() + seconds + WRITING
         context = self._context_of(started)
+        self._feed.of(started.call, hides=tool.redact is True)
         agent = self._app.agents.get(started.agent)
         work = self._owner.start(self._perform(tool, context, agent), name=f"tool {tool.name}")
         work.add_done_callback(self._move)
-        ring = asyncio.get_running_loop().call_later
-        self._alarm = ring(seconds, self._ring, monotonic(), seconds)
+        self._ring(monotonic(), seconds)
         try:
             await self._moved
         finally:
@@ -190,14 +193,14 @@ class ToolJob:
             if not work.done():
                 context.cancelled.set()
                 work.cancel()
-        if self._result is not None:
-            return
         if work.cancelled():
-            self._result = self._failure(started, f"ToolFailed: {tool.name!r} cancelled itself")
+            text = f"ToolFailed: {tool.name!r} cancelled itself"
         elif work.done():
             work.result()
-        elif not self._is_cancelled:
+            return
+        else:
             text = f"ToolTimedOut: {tool.name!r} took longer than {limit}, and did not end then"
+        if self._result is None and not self._is_cancelled:
             self._result = self._failure(started, text)
 
     def _ring(self, began: float, seconds: float) -> None:
@@ -210,7 +213,8 @@ class ToolJob:
 
     async def _perform(self, tool: Tool, context: ToolContext, agent: object) -> None:
         # The task is the tool's own, so its surroundings end with it.
-        surround(Scope(ToolRuntime(self._hooks), context, agent))
+        start = self._app.start_child
+        surround(Scope(ToolRuntime(self._hooks), context, agent, start_child=start))
         join_hook_registry(HookRegistry())
         timeout = self._settings.tool_timeout
         result = await perform(tool, context.call.arguments, context, timeout=timeout)
@@ -221,6 +225,7 @@ class ToolJob:
         return ToolContext(
             chat_id=started.session_id,
             run=started.run_id,
+            origin=started.origin,
             call=started.call,
             attempt=started.attempt,
             sink=self._feed,

@@ -1,6 +1,6 @@
-"""What a pass waits for: results of calls, hooks, sleeps; each reaches its loop in its turn.
+"""What a pass waits for: results, hooks, sleeps, children; each reaches its loop in its turn.
 
-Hooks and sleeps may take long. They are kept beside the run, with the time at which they end; so a
+All but calls may take long. They are kept beside the run, with the time at which they end; so a
 run that waits for nothing else can be left, and goes on, wherever, when there is an answer.
 """
 
@@ -20,6 +20,7 @@ from .hook_desk import HookDesk, asked_of, lasting
 from .idling import Idling
 from .journal import Journal, short_hash
 from .publisher import Publisher
+from .wire import Part
 
 Turn = tuple[str, bytes, int]
 """Key, part and length of the turn from which something is started; the key may be empty."""
@@ -72,9 +73,9 @@ class Waits:
             DuplicateName: When a hook of this label is open.
         """
         key = self._journal.numbered(f"{HOOK}{_name(question)}")
-        with registry.live(question, partial(self._hooks.settle, key)):
+        with registry.live(question, partial(self._hooks.settle, key, question.hides)):
             asked = (question.label, lasting(question.expires), *asked_of(question))
-            await self._open(key, turn, *asked)
+            await self._open("open_hook", key, *turn, *asked)
             self.follow(question.opened())
             answer = Answer.decode(await self.answer(key))
         closed = answer.event(question)
@@ -85,14 +86,19 @@ class Waits:
     async def sleep(self, after: str, duration: timedelta) -> None:
         """Wait, once for all passes; `after` names the place in the run."""
         key = self._journal.numbered(f"{SLEEP}{after}")
-        await self._open(key, NO_TURN, "", lasting(duration), b"", b"", b"")
+        await self._open("open_hook", key, *NO_TURN, "", lasting(duration), b"", b"", b"")
         await self.answer(key)
 
-    async def _open(self, key: str, turn: Turn, *asked: str | bytes | int) -> None:
+    async def for_child(self, key: str, *planned: Part) -> bytes:
+        """Start a child, once for all passes, and return what is told of its end."""
+        await self._open("open_child", key, *planned)
+        return await self.answer(key)
+
+    async def _open(self, script: str, key: str, *asked: Part) -> None:
         # A run that is just about to ask does not wait yet.
         self.idling.busy(+1)
         try:
-            reply = await self._publisher.send("open_hook", key, *turn, *asked)
+            reply = await self._publisher.send(script, key, *asked)
         finally:
             self.idling.busy(-1)
         if reply[2] is not None:

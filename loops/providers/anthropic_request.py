@@ -97,11 +97,14 @@ def _out(block: Raw) -> Raw:
             return {**kept, "id": _NO_NAME.sub("_", str(block["id"])), "name": name}
         case "tool_result":
             call = _NO_NAME.sub("_", str(block["tool_use_id"]))
-            kept = {name: value for name, value in block.items() if name != "deferred"}
+            kept = {name: value for name, value in block.items() if name not in _OUR_OWN}
             return {**kept, "tool_use_id": call, "content": _content(block.get("content"))}
         case _:
             return block
 
+
+_OUR_OWN = frozenset({"deferred", "result"})
+"""What a result carries for us alone."""
 
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 

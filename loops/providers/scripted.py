@@ -64,8 +64,9 @@ class Waited:
 
 
 Piece = Said | Thought | Called | Waited | str
-Answer = str | Sequence[Piece] | Message | BaseException
-"""What a reply is: text, pieces, a whole message, or the error that the provider fails with."""
+Answer = Piece | Sequence[Piece] | Message | BaseException
+"""What a reply is: text, a piece or several, a whole message, or the error that the provider fails
+with."""
 Reply = Callable[[list[Raw]], Answer | Awaitable[Answer]]
 """Gets the history as plain dicts, and nothing else; gives the next reply."""
 
@@ -207,9 +208,11 @@ async def _answered(answer: Answer | Awaitable[Answer]) -> Answer:
     return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _pieces(answer: str | Sequence[Piece] | Message) -> list[Piece]:
+def _pieces(answer: Piece | Sequence[Piece] | Message) -> list[Piece]:
     if isinstance(answer, str):
         return [Said(answer)]
+    if isinstance(answer, Said | Thought | Called | Waited):
+        return [answer]
     if isinstance(answer, Message):
         return [_piece(block) for block in answer.content]
     return list(answer)

@@ -17,6 +17,8 @@ _DEFAULT = f"{LOOPS}test_default.py::"
 _DEFERRED = f"{AGENTS}test_deferred.py::"
 _DRIVE = f"{WORKER}test_drive.py::"
 _FOLD = f"{LOOPS}test_fold.py::"
+_GATHERED = f"{AGENTS}test_aggregators.py::"
+_HYDRATED = f"{AGENTS}test_hydrating.py::"
 _HISTORY = f"{LOOPS}test_history.py::"
 _MERGING = f"{AGENTS}test_merging.py::"
 _PERFORM = f"{LOOPS}test_perform.py::"
@@ -95,6 +97,32 @@ TOOLS = {
     "44w": _PIECES_ON_WORKERS,
     "45": _PIECES,
     "45w": _ITERABLE,
+    **dict.fromkeys(
+        ["34", "34w"],
+        f"{_GATHERED}test_34_the_result_is_kept_whole_and_the_model_is_told_something_else",
+    ),
+    **dict.fromkeys(["35", "35w"], f"{_GATHERED}test_35_without_it_the_model_is_told_the_result"),
+    **dict.fromkeys(["36", "36w"], f"{_GATHERED}test_36_a_failure_is_told_as_it_is"),
+    **dict.fromkeys(["37", "37w"], f"{_GATHERED}test_37_what_cannot_be_told_is_a_failure"),
+    **dict.fromkeys(
+        ["38", "39", "38w", "39w"],
+        f"{_GATHERED}test_38_39_who_says_twice_what_the_model_is_told_is_refused",
+    ),
+    **dict.fromkeys(
+        [str(number) for number in range(47, 53)],
+        f"{_GATHERED}test_47_to_52_pieces_are_gathered_as_the_tool_says",
+    ),
+    **dict.fromkeys(["53", "54"], f"{_GATHERED}test_53_54_two_marks_are_one_too_many"),
+    **dict.fromkeys(
+        [str(number) for number in range(55, 61)],
+        f"{_GATHERED}test_55_to_60_a_tool_knows_the_type_of_its_result",
+    ),
+    **dict.fromkeys(
+        ["61", "62", "63"],
+        f"{_GATHERED}test_61_to_63_what_is_written_side_by_side_keeps_its_place",
+    ),
+    "64": f"{_GATHERED}test_64_a_reply_that_is_asked_again_is_forgotten_with_its_results",
+    "65": f"{_GATHERED}test_65_what_is_no_part_of_a_reply_changes_nothing",
     "46": f"{_ANYWHERE}test_46_what_an_agent_inside_of_a_tool_says_is_told_as_the_tools",
     "46w": f"{_ANYWHERE}test_46_what_an_agent_inside_of_a_tool_says_is_told_as_the_tools",
 }
@@ -156,6 +184,25 @@ REPLIES = {
         f"{_ANYWHERE}test_98_a_reply_that_ends_a_history_does_not_keep_a_model_from_being_asked"
     ),
     "99": f"{_DEFERRED}test_99_that_an_event_is_shown_again_is_never_sent",
+    "100": f"{_HYDRATED}test_100_a_stored_reply_is_told_again_whole",
+    "103": f"{_HYDRATED}test_103_a_reply_can_be_asked_for_whole",
+    "104": f"{_HYDRATED}test_104_a_context_can_be_stored",
+    **dict.fromkeys(
+        ["105", "106"],
+        f"{_HYDRATED}test_105_106_messages_are_made_again_from_what_a_log_holds",
+    ),
+    **dict.fromkeys(
+        ["107", "108", "109"],
+        f"{_HYDRATED}test_107_to_109_whatever_a_provider_says_is_made_again",
+    ),
+    "110": f"{_HYDRATED}test_110_before_anything_is_fed_there_is_nothing",
+    "111": f"{_HYDRATED}test_111_what_was_there_before_stays_as_it_is",
+    "112": f"{_HYDRATED}test_112_an_event_carries_the_message_that_it_is_part_of",
+    **dict.fromkeys(
+        ["113", "114"],
+        f"{_HYDRATED}test_113_114_a_reply_that_is_asked_again_leaves_nothing_behind",
+    ),
+    "115": f"{_HYDRATED}test_115_where_nothing_was_said_nothing_is_forgotten",
     "101": (
         f"{LOOPS}test_model.py::test_a_reply_without_an_end_is_incomplete_and_may_be_asked_again"
     ),
@@ -204,7 +251,28 @@ DEFECTS = {
 }
 """The faults that the cases' origin has, and that are not here."""
 
-CASES: dict[str, str] = {**LOOP, **TOOLS, **HOOKS, **REPLIES, **MERGING, **HISTORIES, **DEFECTS}
+FAILURES = {
+    "C177": f"{_ASKED_ON_WORKERS}test_of_two_who_answer_at_one_time_one_is_refused",
+    "C178": f"{_ASKED_ON_WORKERS}test_an_approval_outlives_the_worker",
+    "C180": f"{_ASKED_ON_WORKERS}test_what_was_done_before_the_question_is_not_done_again_after_it",
+    "C181": f"{WORKER}test_conflicts.py::"
+    "test_behind_a_run_that_waits_for_somebody_nobody_waits_unasked",
+    "C182": f"{_ASKED_ON_WORKERS}test_what_was_granted_for_other_arguments_is_asked_again",
+    "C184": f"{_ASKED_ON_WORKERS}test_a_run_that_waits_holds_no_slot",
+    "C193": f"{_DEFERRED}test_d12_a_history_that_claims_an_approval_grants_nothing",
+}
+"""What people have met who wait for people, elsewhere, and what happens here."""
+
+CASES: dict[str, str] = {
+    **LOOP,
+    **TOOLS,
+    **HOOKS,
+    **REPLIES,
+    **MERGING,
+    **HISTORIES,
+    **DEFECTS,
+    **FAILURES,
+}
 """The file and the name of the test of each case."""
 
 
@@ -214,14 +282,6 @@ def _numbers(first: int, last: int, mark: str = "") -> list[str]:
 
 LATER: dict[str, str] = {
     **dict.fromkeys(["10", "11", "13", "14", *_numbers(76, 78)], "there are no spans"),
-    **dict.fromkeys(
-        [*_numbers(34, 39), *_numbers(34, 39, "w")], "a model is told the result as it is"
-    ),
-    **dict.fromkeys(_numbers(47, 60), "there are no aggregators: the last piece is the result"),
-    **dict.fromkeys(_numbers(61, 65), "there is no bundle of messages"),
-    "100": "no stored message is told again as events",
-    **dict.fromkeys(["103", "104"], "a model is asked by a stream, and no context is stored"),
-    **dict.fromkeys(_numbers(105, 115), "messages are made again from events by clients"),
     "history: internal": "there is no role that is kept from models",
 }
 """The cases that are not tested, and why not."""

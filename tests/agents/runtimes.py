@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import loops as ai
@@ -36,6 +37,9 @@ def when_asked(answer: Mapping[str, Any]) -> Reaction:
     return react
 
 
+NOBODY: Mapping[str, ai.Agent] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run gave to whoever read it."""
@@ -67,17 +71,25 @@ class Through(Protocol):
         agent: ai.Agent,
         messages: str | list[dict[str, Any]] = "go",
         react: Reaction = nothing,
+        others: Mapping[str, ai.Agent] = NOBODY,
     ) -> Outcome:
-        """Run the agent with these messages; the reader answers as `react` says."""
+        """Run the agent with these messages; the reader answers as `react` says.
+
+        The others are agents of the same app, by their names.
+        """
         ...
 
 
 async def in_process(
-    agent: ai.Agent, messages: str | list[dict[str, Any]] = "go", react: Reaction = nothing
+    agent: ai.Agent,
+    messages: str | list[dict[str, Any]] = "go",
+    react: Reaction = nothing,
+    others: Mapping[str, ai.Agent] = NOBODY,
 ) -> Outcome:
     """See a run through in this process."""
     events: list[AgentEvent] = []
-    async with agent.run(messages=messages) as stream:
+    app = ai.App(agents={"agent": agent, **others})
+    async with app.start("agent", messages) as stream:
         async for event in stream:
             events.append(event)
             for label, answer in react(event).items():
@@ -89,9 +101,12 @@ def on_workers(link: Link) -> Through:
     """Return what sees runs through on workers."""
 
     async def through(
-        agent: ai.Agent, messages: str | list[dict[str, Any]] = "go", react: Reaction = nothing
+        agent: ai.Agent,
+        messages: str | list[dict[str, Any]] = "go",
+        react: Reaction = nothing,
+        others: Mapping[str, ai.Agent] = NOBODY,
     ) -> Outcome:
-        async with milling(link, {"agent": agent}) as mill:
+        async with milling(link, {"agent": agent, **others}) as mill:
             new = NewRun("agent", ai.Messages.of(messages).raw)
             created = await mill.resources.runs.create(TENANT, new)
             place = RunPlace(mill.resources.keys, TENANT, created.run_id)

@@ -21,6 +21,7 @@ STATUSES: list[tuple[Exception, int, str]] = [
     (errors.AlreadySettled("x"), 409, "already_settled"),
     (errors.IdempotencyConflict("x"), 409, "idempotency_conflict"),
     (errors.SessionBusy("ses_1", "run_1"), 409, "session_busy"),
+    (errors.SessionMovedOn("ses_1", "run_1"), 409, "session_moved_on"),
     (errors.StillRunning("x"), 409, "still_running"),
     (errors.WaitingForHook("ses_1", "run_1"), 409, "waiting_for_hook"),
     (errors.UnknownCall("x"), 404, "unknown_call"),

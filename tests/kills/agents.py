@@ -1,113 +1,15 @@
-"""Agents whose workers are killed: loops that pass through, transform, drop and inject events.
-
-Their model is a pure function of the history, and asks for what is still missing; so whatever was
-cut, it ends with the same words. Its call ids are `call_0`, `call_1` in every turn. What the tools
-do is counted in a file.
-"""
+"""Agents whose workers are killed: loops that pass through, transform, drop and inject events."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel
-
 import loops as ai
-from loops.blocks import Raw
-from loops.providers.scripted import Piece, call, scripted, text
-from tests.effects import mark
-
-PACE = timedelta(milliseconds=float(os.environ.get("KILLS_PACE", "4")))
-TOOL = float(os.environ.get("KILLS_TOOL", "0.1"))
-
-
-@ai.tool(idempotent=True)
-async def look_up(topic: str, context: ai.ToolContext) -> str:
-    """Look a topic up; looking again does no harm."""
-    mark(context, "look_up")
-    await asyncio.sleep(TOOL)
-    return f"all about {topic}"
-
-
-@ai.tool
-async def send(to: str, context: ai.ToolContext) -> str:
-    """Send a letter: this must not happen twice."""
-    mark(context, "send")
-    await asyncio.sleep(TOOL / 2)
-    return f"sent to {to}"
-
-
-@ai.tool(require_approval=True)
-async def publish(where: str, context: ai.ToolContext) -> str:
-    """Publish the report, once somebody has granted it: this must not happen twice."""
-    mark(context, "publish")
-    await asyncio.sleep(TOOL / 2)
-    return f"published in {where}"
-
-
-class Go(BaseModel):
-    """What somebody says to a hook."""
-
-    go: bool
-
-
-WANTED = (("look_up", "topic", ("rivers", "hills")), ("send", "to", ("ann",)))
-LATER = (("send", "to", ("bob", "cem")), ("look_up", "topic", ("sea",)))
-
-
-def _asked(history: list[Raw]) -> set[tuple[str, str]]:
-    blocks = [
-        block
-        for message in history
-        if message["role"] == "assistant" and isinstance(message["content"], list)
-        for block in message["content"]
-    ]
-    return {
-        (block["name"], str(next(iter(block["input"].values()))))
-        for block in blocks
-        if block["type"] == "tool_use"
-    }
-
-
-def _missing(history: list[Raw], wanted: Any) -> list[Piece]:
-    asked = _asked(history)
-    return [
-        call(tool, **{argument: value})
-        for tool, argument, values in wanted
-        for value in values
-        if (tool, value) not in asked
-    ]
-
-
-def reply(history: list[Raw]) -> list[Piece]:
-    """Ask for what is missing of the first batch, then of the second, then answer."""
-    for number, wanted in enumerate((WANTED, LATER), 1):
-        missing = _missing(history, wanted)
-        if missing:
-            return [text(f"step {number}: I look at what is there"), *missing]
-    return [text("the report: rivers, hills and sea; ann, bob and cem have their letters")]
-
-
-ASKED = (("look_up", "topic", ("rivers",)), ("publish", "where", ("north", "south")))
-AGAIN = (("publish", "where", ("west",)), ("send", "to", ("ann",)))
-
-
-def careful_reply(history: list[Raw]) -> list[Piece]:
-    """Ask for what is missing of two batches, part of which has to be granted; then answer."""
-    for number, wanted in enumerate((ASKED, AGAIN), 1):
-        missing = _missing(history, wanted)
-        if missing:
-            return [text(f"step {number}"), *missing]
-    return [text("all is published")]
-
-
-model = scripted(reply, pace=PACE, delta=5)
-careful_model = scripted(careful_reply, pace=PACE, delta=5)
-TOOLS = [look_up, send]
+from tests.kills.more import MORE
+from tests.kills.scripts import TOOLS, Go, careful_model, model, publish
 
 
 class Transforming(ai.Agent):
@@ -205,6 +107,7 @@ app = ai.App(
         "dropping": Dropping(model=model, tools=TOOLS),
         "injecting": Injecting(model=model, tools=TOOLS),
         "careful": Careful(model=careful_model, tools=[*TOOLS, publish]),
+        **MORE,
         "waiting": waiting,
     }
 )

@@ -22,6 +22,7 @@ from tests.fleet import Fleet, Member
 from worker.event_log import TERMINAL_EVENTS, LogEvent, decode_message
 from worker.new_run import NewRun
 from worker.resources import Resources, open_resources
+from worker.retrying import Changes
 from worker.run_record import RunRecord
 from worker.settings import Settings
 
@@ -102,14 +103,25 @@ class Stage:
         *,
         kill_at: int | None = None,
         kill_when: Moment = never,
+        says: str = "",
+        retries: bool = False,
     ) -> tuple[Outcome, int]:
-        """See a run through, its worker killed at a moment; return its outcome, and its length."""
-        run_id = await self.submit(agent)
+        """See a run through, its worker killed at a moment; return its outcome, and its length.
+
+        With `says` that is said to the run when its first tool has started; with `retries` it is
+        one that goes on with the work of another one, which failed.
+        """
+        run_id = await (self.begin_again(agent) if retries else self.submit(agent))
         strike, owner = self.striker(kill_at, kill_when), Owner()
+
+        has_said: list[LogEvent] = []
 
         def on_event(event: LogEvent) -> None:
             if event.type == "hook.opened":
                 owner.start(self.grant(run_id, event.data["label"]), name="grant")
+            if says and event.type == "tool.started" and not has_said:
+                has_said.append(event)
+                owner.start(self.say(run_id, says), name="say")
             strike(event)
 
         async with asyncio.timeout(SETTLED_WITHIN.total_seconds()):
@@ -124,6 +136,17 @@ class Stage:
         yes = {"granted": True} if label.startswith("approve") else {"go": True}
         with suppress(AlreadySettled):
             await hooks.close(TENANT, hook, Answer("resolved", yes))
+
+    async def begin_again(self, agent: str) -> str:
+        """Let a run fail, and return the one that goes on with its work."""
+        failed = await self.submit(agent)
+        async with asyncio.timeout(SETTLED_WITHIN.total_seconds()):
+            await self.watch(failed, lambda _: None)
+        return (await self.resources.runs.retry(TENANT, failed, Changes())).run_id
+
+    async def say(self, run_id: str, text: str) -> None:
+        """Say something to the run, as somebody would over HTTP."""
+        await self.resources.runs.steer(TENANT, run_id, [{"role": "user", "content": text}])
 
     def striker(self, at: int | None, when: Moment) -> Callable[[LogEvent], None]:
         """Return what kills the run's worker, once, when the moment is there."""
@@ -206,7 +229,10 @@ class Stage:
     async def outcome(self, run_id: str, seen: Seen) -> Outcome:
         run = await self.resources.runs.load(TENANT, run_id)
         stored = await self.resources.sessions.messages(TENANT, run.session_id, limit=1000)
-        keys = [key for key, _ in read_effects(self.effects) if key.startswith(run_id)]
+        family = (run_id, *(e.data["run"] for e in seen.events if e.type == "child.started"))
+        if run.retry_of:
+            family = (*family, run.origin)
+        keys = [key for key, _ in read_effects(self.effects) if key.startswith(family)]
         cut = any(e.type == "tool.lost" or e.data.get("stop_reason") == "cut" for e in seen.events)
         return Outcome(
             run.status,

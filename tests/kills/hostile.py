@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from loops.providers.scripted import Called, Piece, Said
-from tests.kills.agents import reply
+from tests.kills.scripts import reply
 from tests.loops.providers import anthropic_wires as a
 from tests.loops.providers import openai_wires as o
 from tests.loops.providers.service import Answer, Asked, Service

@@ -5,7 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,21 @@ async def test_a_run_ends_the_same_wherever_its_worker_is_killed(stage: Stage, a
     await sweep(stage, agent, lambda: None)
 
 
+async def test_so_does_one_that_starts_others_and_is_spoken_to(stage: Stage) -> None:
+    """Children one by one and side by side, a streaming tool, one call at a time, a steer."""
+    await sweep(stage, "rich", lambda: None, says="and hurry")
+
+
+async def test_so_does_one_that_plans_and_asks_several_models(stage: Stage) -> None:
+    """A plan, two streams at once, a provider that refuses, a call without a runner, lockstep."""
+    await sweep(stage, "planning", lambda: None)
+
+
+async def test_so_does_one_that_goes_on_with_the_work_of_another(stage: Stage) -> None:
+    """A run that failed is begun again, and killed meanwhile."""
+    await sweep(stage, "stormy", lambda: None, retries=True)
+
+
 @pytest.mark.parametrize("agent", ["anthropic", "openai"])
 async def test_so_does_a_run_whose_provider_fails_in_between(
     wired_stage: Stage, provider: HostileProvider, agent: str
@@ -53,18 +70,18 @@ async def test_so_does_a_run_whose_provider_fails_in_between(
 
 
 async def sweep(
-    stage: Stage, agent: str, before_each: Callable[[], None], *, each: int = 1
+    stage: Stage, agent: str, before_each: Callable[[], None], *, each: int = 1, **how: Any
 ) -> None:
     """Kill the run's worker after each event, or each so many, one run each, and compare."""
     before_each()
-    calm, events = await stage.through(agent)
+    calm, events = await stage.through(agent, **how)
     began, wrong, cuts = time.monotonic(), {}, 0
 
     moments = range(2, events, each)
     for seq in moments:
         before_each()
         stage.man()
-        killed, _ = await stage.through(agent, kill_at=seq)
+        killed, _ = await stage.through(agent, kill_at=seq, **how)
         cuts += killed.is_cut
         if found := differences(killed, calm):
             wrong[seq] = found
@@ -75,8 +92,12 @@ async def sweep(
 
 
 def record(agent: str, row: dict[str, int]) -> None:
-    """Keep the last result, for everybody to see."""
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    results[agent] = {**row, "date": datetime.now(UTC).date().isoformat()}
+    """Keep the last result, for everybody to see; sweeps run side by side."""
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    with RESULTS.open("a+", encoding="utf-8") as file:
+        flock(file, LOCK_EX)
+        file.seek(0)
+        results = json.loads(file.read() or "{}")
+        results[agent] = {**row, "date": datetime.now(UTC).date().isoformat()}
+        file.truncate(0)
+        file.write(json.dumps(results, indent=2, sort_keys=True) + "\n")

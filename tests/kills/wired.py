@@ -1,7 +1,7 @@
 """Agents whose models are asked over real wires; what they do is what the scripted ones do."""
 
 import loops as ai
-from tests.kills.agents import TOOLS
+from tests.kills.scripts import TOOLS
 
 app = ai.App(
     agents={

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from loops.agent import Agent, AgentStream, current_agent
+from loops.agent import Agent, current_agent
+from loops.agent_stream import AgentStream
 from loops.context import Context
 from loops.errors import SetupError
 from loops.events import AgentEvent, StreamEnd, TextDelta, ToolCallResult

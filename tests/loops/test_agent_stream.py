@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from loops.agent import Agent, AgentStream
+from loops.agent import Agent
+from loops.agent_stream import AgentStream
 from loops.context import Context
 from loops.errors import BadYield, LoopFailed
 from loops.events import AgentEvent, Custom, StreamStart, TextDelta, ToolCallResult, ToolEnd

@@ -6,7 +6,7 @@ from loops.context import Context
 from loops.errors import DuplicateName, Incomplete, Overloaded
 from loops.events import PartialToolCallResult, StreamEnd, ToolEnd
 from loops.local import LocalRuntime
-from loops.messages import Messages, ToolCall, Usage, as_message
+from loops.messages import Messages, ToolCall, as_message
 from loops.model import ModelRequest
 from loops.providers.scripted import call, in_turn, scripted
 from loops.runtime import partial_sink
@@ -148,8 +148,8 @@ async def test_usage_is_added_over_turns() -> None:
 
     assert isinstance(end, StreamEnd)
     assert end.usage is not None
-    assert runtime.usage == end.usage + end.usage
-    assert LocalRuntime().usage == Usage()
+    assert runtime.tally.usage == end.usage + end.usage
+    assert LocalRuntime().tally.usage is None
 
 
 async def test_a_reply_that_breaks_off_is_incomplete() -> None:

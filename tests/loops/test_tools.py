@@ -144,11 +144,21 @@ def test_retries_are_a_whole_number(retries: Any) -> None:
         tool(retries=retries)(look)
 
 
-@pytest.mark.parametrize("option", [{"concurrency": 4}])
-def test_an_option_that_does_nothing_yet_is_refused(option: Any) -> None:
+@pytest.mark.parametrize(
+    ("option", "mend"),
+    [
+        ({"concurrency": 0}, "a whole number from 1"),
+        ({"concurrency": True}, "a whole number from 1"),
+        ({"redact": "password"}, "a list of arguments"),
+        ({"redact": [1]}, "a list of arguments"),
+        ({"aggregator": 3}, "a class of Aggregator"),
+        ({"to_model_input": "text"}, "a function of the result"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(option: Any, mend: str) -> None:
     def look() -> None: ...
 
-    with pytest.raises(SetupError, match=f"no {next(iter(option))}= yet, so the tool 'look'"):
+    with pytest.raises(SetupError, match=f"'look' is given {next(iter(option))}=.*; give {mend}"):
         tool(**option)(look)
 
 
@@ -167,7 +177,7 @@ def test_a_timeout_that_is_no_length_of_time_is_refused(timeout: Any) -> None:
         ({"queue": 3}, "queue=3; give the name of a queue"),
         ({"read_only": "yes"}, "read_only='yes'; give True or False"),
         ({"readonly": True}, "'look', has no option 'readonly'; did you mean 'read_only'?"),
-        ({"colour": "red"}, "'look', has no option 'colour'; it has description, idempotent,"),
+        ({"colour": "red"}, "'look', has no option 'colour'; it has aggregator, concurrency,"),
     ],
 )
 def test_an_option_that_is_none_or_of_another_kind_is_refused(options: Any, problem: str) -> None:

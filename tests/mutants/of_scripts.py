@@ -204,7 +204,7 @@ OF_SCRIPTS = (
     Mutant(
         "an open hook outlives its run",
         lua("shared/run"),
-        "  drop_hooks(record)\n",
+        "  drop_hooks(record, now)\n",
         "",
         (HOOKS,),
     ),
@@ -252,9 +252,9 @@ OF_SCRIPTS = (
     ),
     Mutant(
         "an idempotency key answers any request",
-        lua("create_run"),
-        "if digest == ARGV[5] then return { 2, first_run } end",
-        "if true then return { 2, first_run } end",
+        lua("shared/new_run"),
+        "return digest == given[5] and 2 or 3, run",
+        "return 2, run",
         (RUNS,),
     ),
 )

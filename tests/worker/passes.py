@@ -14,9 +14,10 @@ from loops.messages import ToolCall, ToolResult
 from tests.worker.workshop import settings
 from worker.begin import Begun, NotBegun, begin
 from worker.calls import RunPlace
+from worker.carrying import NOTHING, counted
 from worker.event_log import LogEvent
 from worker.link import Link
-from worker.new_run import NewRun
+from worker.new_run import NewPlace, NewRun, Parent, plan_run
 from worker.outbox import Outbox
 from worker.queue import Claim
 from worker.resources import Resources, resources_over
@@ -77,7 +78,7 @@ class Pass:
         told_call = orjson.dumps({name: getattr(call, name) for name in call.__slots__})
         more = [key, turn, part, length, queue, job, b"{}", told_call, int(again)]
         return await self.send(
-            "start_call", flushed, *more, orjson.dumps([told]), "tools", keys.queues, **how
+            "start_call", flushed, *more, orjson.dumps([told]), "tools", keys.queues, "", "", **how
         )
 
     async def settle(
@@ -93,7 +94,19 @@ class Pass:
         outbox.put(f"run.{status}", {})
         flushed = outbox.take(0, [orjson.dumps(message) for message in messages])
         pairs = [part for pair in fields.items() for part in pair]
-        return await self.send("settle_run", flushed, status, *pairs, number=number)
+        return await self.send("settle_run", flushed, status, 0, *pairs, number=number)
+
+    async def open_child(self, key: str = "child:other:x:0", **how: Any) -> Any:
+        """Start a child run."""
+        resources, run = self.hands.resources, self.begun.run
+        parent = Parent(run.id, key, run.nesting)
+        new = NewRun("other", [USER], parent=parent)
+        place = NewPlace(TENANT, f"{run.id}_child", f"{run.session_id}_child")
+        names, arguments = plan_run(resources.keys, resources.settings, place, new)
+        told = orjson.dumps([{"type": "child.started", "data": {"run": place.run_id}}])
+        flushed = how.pop("f", None)
+        more: list[Part] = [key, told, *counted([names, arguments, *NOTHING])]
+        return await self.send("open_child", flushed, *more, **how)
 
     async def park(self, *awaited: str, **how: Any) -> Any:
         """Park the run while it waits for these calls."""

@@ -17,7 +17,13 @@ def test_every_way_of_leaving_has_an_outcome_and_every_stop_is_a_way():
 def test_only_who_gives_the_run_up_to_others_settles_nothing():
     unsettled = {left for left, status in OUTCOMES.items() if status is None}
 
-    assert unsettled == {Left.PARKED, Left.HANDED_BACK, Left.PASS_ENDED, Left.LOST}
+    assert unsettled == {
+        Left.PARKED,
+        Left.HANDED_BACK,
+        Left.PASS_ENDED,
+        Left.STEERED,
+        Left.LOST,
+    }
     assert {status for status in OUTCOMES.values() if status} == TERMINAL
     assert OUTCOMES[Left.TIMED_OUT] is RunStatus.FAILED
 

@@ -147,6 +147,28 @@ async def test_a_run_that_waits_long_is_left_and_goes_on_when_it_is_answered(
     assert ended.of("run.waiting") == [{"reason": "hooks"}]
 
 
+async def test_what_was_done_before_the_question_is_not_done_again_after_it(link: Link):
+    sent: list[str] = []
+
+    async def asks_late(context: ai.Context) -> AsyncIterator[object]:
+        async def send() -> str:
+            sent.append("mail")
+            return "sent"
+
+        yield await context.step("mail", send)
+        decision = await ai.hook("ship", payload=Decision)
+        yield f", {decision.note}"
+
+    async with milling(link, {"agent": asks_late}, park_after=SOON) as mill:
+        place = await asked(mill)
+        await parked(mill, place)
+        await close(mill, place, "ship", {"go": True, "note": "shipped"})
+        ended = await mill.ended(place)
+
+    assert ended.run.output == "sent, shipped"
+    assert sent == ["mail"]
+
+
 async def test_a_run_that_waits_holds_no_slot(link: Link):
     async with milling(link, {"agent": paying(5), "asks": asks}, runs=1, tools=1) as mill:
         places = [await asked(mill) for _ in range(3)]

@@ -12,6 +12,9 @@ from worker.writer import DIVERGED, DONE, GAP, GO_ON, LEFT, REPEATED
 
 Script = Callable[..., Awaitable[Any]]
 
+ASKED = ('"label":"ship"', "{}", '[{"type":"hook.opened","data":{"label":"ship"}}]')
+"""What is told and kept of a hook."""
+
 SCRIPTS: dict[str, Callable[[Pass, dict[str, Any]], Awaitable[Any]]] = {
     "append_yields": lambda one, how: one.send("append_yields", **how),
     "record_unit": lambda one, how: one.send("record_unit", how.pop("f", None), "k", "1", **how),
@@ -20,6 +23,11 @@ SCRIPTS: dict[str, Callable[[Pass, dict[str, Any]], Awaitable[Any]]] = {
     "hand_back": lambda one, how: one.send(
         "hand_back", how.pop("f", None), one.claim.token, 0, **how
     ),
+    "open_child": lambda one, how: one.open_child(**how),
+    "open_hook": lambda one, how: one.send(
+        "open_hook", how.pop("f", None), "hook:ship:0", "", b"", 0, "ship", 60_000, *ASKED, **how
+    ),
+    "take_steers": lambda one, how: one.send("take_steers", how.pop("f", None), "steer:", **how),
     "park": lambda one, how: one.park("turn:1.0", **how),
     "settle_run": lambda one, how: one.settle(messages=how.pop("messages", ()), **how),
 }

@@ -48,9 +48,10 @@ async def lost(tool: ToolHand) -> ToolHand:
 async def test_a_call_is_begun_with_all_that_its_worker_needs(one: Pass):
     tool = await called(one)
 
-    code, call, attempt, agent, session, run = await tool.start()
+    code, call, attempt, agent, session, run, origin = await tool.start()
 
     assert (code, attempt, agent, run.decode()) == (1, 1, b"triage", one.place.run_id)
+    assert origin == b""
     assert session.startswith(b"ses_")
     assert orjson.loads(call)["name"] == "mail"
     started = (await one.hands.log(one.place))[-1]

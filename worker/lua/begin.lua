@@ -3,13 +3,14 @@
 -- KEYS: record
 -- ARGV: queue key, job id, token, worker id, owner channel, lapses of the claim, reason of a retry or ''
 -- Returns {code, …}: 0 the claim is not ours, -1 nothing to drive (the job is gone), -2 its time to
---   start is over, 1 then epoch, record, journal, calls, yields, handed, input, session prefix.
+--   start is over, 1 then epoch, record, journal, calls, yields, handed, input, session prefix,
+--   how many messages wait that were said to it, how many the session has of the run.
 -- uses: queue log run
 local record, queue, job = KEYS[1], ARGV[1], ARGV[2]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
 redis.call('DEL', queue .. ':unknown:' .. job)
 local now = clock()
-local was = redis.call('HMGET', record, 'status', 'attempt', 'lapses', 'start_by', 'session_key', 'session_start', 'job')
+local was = redis.call('HMGET', record, 'status', 'attempt', 'lapses', 'start_by', 'session_key', 'started', 'job')
 if not was[1] or TERMINAL[was[1]] or was[1] == 'waiting' or was[7] ~= job then
   release(queue, job)
   return { -1 }
@@ -47,7 +48,9 @@ end
 local kind, reason = 'run.resumed', ''
 if attempt == 0 then kind = 'run.started' end
 if taken > 0 then kind, reason = 'run.retrying', 'worker_lost' end
-if ARGV[7] ~= '' then kind, reason = 'run.retrying', ARGV[7] end
+if ARGV[7] ~= '' then
+  kind, reason = ARGV[7] == 'steered' and 'run.resumed' or 'run.retrying', ARGV[7]
+end
 if attempt == 0 or taken > 0 then attempt = attempt + 1 end
 redis.call('HSET', record, 'status', 'running', 'attempt', attempt, 'owner', ARGV[4], 'owner_channel', ARGV[5],
   'lapses', ARGV[6])
@@ -55,8 +58,9 @@ redis.call('HINCRBY', record, 'poison', taken)
 local epoch = redis.call('HINCRBY', record, 'epoch', 1)
 redis.call('HSET', record, 'sent', string.format('%d.0', epoch))
 if not was[6] then
-  redis.call('HSET', record, 'started', string.format('%d', now),
-    'session_start', redis.call('LLEN', was[5] .. ':messages'))
+  redis.call('HSET', record, 'started', string.format('%d', now))
+  -- A run that goes on with another one's work has its place in the session.
+  redis.call('HSETNX', record, 'session_start', redis.call('LLEN', was[5] .. ':messages'))
 end
 local said = '{"type":"' .. kind .. '","data":{"attempt":' .. string.format('%d', attempt)
   .. ',"worker":"' .. ARGV[4] .. '"'
@@ -76,4 +80,5 @@ return {
   redis.call('HGETALL', record .. ':calls'), redis.call('LRANGE', yields, 0, -1),
   redis.call('LRANGE', record .. ':handed', 0, -1), redis.call('GET', record .. ':input'),
   start > 0 and redis.call('LRANGE', was[5] .. ':messages', 0, start - 1) or {},
+  redis.call('LLEN', record .. ':steers'), math.max(0, redis.call('LLEN', was[5] .. ':messages') - start),
 }

@@ -3,7 +3,7 @@
 -- KEYS: record
 -- ARGV: queue key, job id, token, call key, state (done, lost or cancelled), result, events or ''
 -- Returns 1 recorded, now or by the same script before, 0 the claim is not ours, -1 too late.
--- uses: queue log run
+-- uses: queue log run gate
 local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 local now, calls = clock(), record .. ':calls'
 if not holds(queue, job, ARGV[3]) then
@@ -12,8 +12,9 @@ if not holds(queue, job, ARGV[3]) then
   return written[1] == ARGV[3] and written[2] == ARGV[5] and written[3] == ARGV[6] and 1 or 0
 end
 local status = redis.call('HGET', record, 'status')
-local state = redis.call('HGET', calls, key .. '|state')
+local state, gate = unpack(redis.call('HMGET', calls, key .. '|state', key .. '|gate'))
 release(queue, job)
+if gate then leave_gate(gate, job, now) end
 if not status or TERMINAL[status] or (state ~= 'started' and state ~= 'queued') then return -1 end
 redis.call('HSET', calls, key .. '|state', ARGV[5], key .. '|result', ARGV[6])
 if ARGV[7] ~= '' then append(record, 1, ARGV[7], now) end

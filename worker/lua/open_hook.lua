@@ -15,6 +15,7 @@ keep_part(record, ARGV[last - 7], ARGV[last - 6], ARGV[last - 5])
 if not is_known then
   open_hook(record, now, key, ARGV[last - 4], ARGV[last - 2], now + tonumber(ARGV[last - 3]), ARGV[last - 1])
   redis.call('HSET', record, 'poison', 0)
+  if is_new then tell_above(record, now, opened) end
 end
 expire_live(record, now, { ':journal', ':hooks', unpack(FLUSHED) })
 return { code, about, redis.call('HGET', hooks, key .. '|answer') }

@@ -10,6 +10,7 @@ if not holds(ARGV[1], ARGV[2], ARGV[3]) or not status or TERMINAL[status] then r
 if redis.call('HEXISTS', hooks, key .. '|state') == 0 then
   open_hook(record, now, key, ARGV[6], ARGV[8], now + tonumber(ARGV[7]), ARGV[9])
   append(record, 1, ARGV[10], now)
+  tell_above(record, now, ARGV[10])
 end
 redis.call('HSET', hooks, key .. '|channel', ARGV[4], key .. '|job', ARGV[2])
 expire_live(record, now, { ':hooks' })

@@ -60,10 +60,11 @@ local function owns_session(record)
   return redis.call('HGET', names[1], 'owner') == names[2]
 end
 
-local function take(arguments, at)
-  local count, taken = tonumber(arguments[at]), {}
-  for i = 1, count do taken[i] = arguments[at + i] end
-  return taken, at + count + 1
+-- Where the arguments of `flush` end.
+local function past(arguments)
+  local at = 6
+  for _ = 1, 2 do at = at + tonumber(arguments[at]) + 1 end
+  return at + tonumber(arguments[at + 1]) + 2
 end
 
 -- A turn from which something was started stands in the journal up to and with the block that did it.

@@ -1,7 +1,8 @@
 -- Shared by every script that opens or closes a hook. Needs `queue`, `log` and `run`.
 -- <record>:hooks is a hash: "@<label>" is the key of the label's last hook, "<key>|<field>" a hook's
--- state (open, resolved, expired, cancelled), told (what its events begin with; '' for a sleep),
--- about, ends, answer, and for one of a tool job its channel and job.
+-- state (open, resolved, expired, cancelled), told (what its events begin with; '' for a sleep and a
+-- child), about (of a child its id), ends, answer, for one of a tool job its channel and job, and for a
+-- child its output.
 
 -- Whoever waits for the hook hears of it: the tool job that opened it, else the run.
 local function tell_answer(record, now, key, value)
@@ -13,6 +14,23 @@ local function tell_answer(record, now, key, value)
   end
 end
 
+-- Who follows a run hears of the hooks of its children as well.
+local function tell_above(record, now, event)
+  local run = redis.call('HMGET', record, 'parent', 'id')
+  local parent, at = run[1], string.find(event, '"data":{', 1, true)
+  if not parent or not at then return end
+  local told = string.sub(event, 1, at + 7) .. '"run":"' .. run[2] .. '",' .. string.sub(event, at + 8)
+  -- The number of a turn is that of its own run.
+  told = string.gsub(told, ',"turn":%d+}]$', '}]')
+  while parent do
+    local above = redis.call('HMGET', parent, 'status', 'parent')
+    if not above[1] or TERMINAL[above[1]] then return end
+    append(parent, 1, told, now)
+    expire_live(parent, now, {})
+    parent = above[2]
+  end
+end
+
 -- A hook is closed once. `more` is what its event tells besides, as JSON after a comma.
 local function close_hook(record, now, key, state, value, more)
   local hooks = record .. ':hooks'
@@ -21,7 +39,9 @@ local function close_hook(record, now, key, state, value, more)
   if told ~= '' then
     local run = redis.call('HMGET', record, 'hooks_key', 'id')
     redis.call('ZREM', run[1], run[2] .. ' ' .. key)
-    append(record, 1, '[{"type":"hook.' .. state .. '","data":{' .. told .. more .. '}}]', now)
+    local event = '[{"type":"hook.' .. state .. '","data":{' .. told .. more .. '}}]'
+    append(record, 1, event, now)
+    tell_above(record, now, event)
   end
   tell_answer(record, now, key, value)
 end
@@ -56,7 +76,7 @@ local function close_due_hooks(record, now)
       local ends = tonumber(redis.call('HGET', hooks, key .. '|ends'))
       if ends <= now then
         close_hook(record, now, key, 'expired', EXPIRED, '')
-      else
+      elseif ends < tonumber(NEVER) then
         soonest = math.min(soonest or math.huge, ends)
       end
     end

@@ -1,11 +1,12 @@
 -- Shared by every script that appends to a run's log. Needs `queue`.
 -- A run's keys are made from its record: <record>:log, :journal, :calls, :yields, :handed, :input,
--- :snapshot, :hooks.
+-- :snapshot, :hooks, :steers.
 
 local PUBLISH_LIMIT = 65536
 local TERMINAL = { completed = true, failed = true, cancelled = true, expired = true }
 local EXPIRY_MOVES = 1000
-local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot', ':hooks' }
+local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot', ':hooks',
+  ':steers' }
 
 -- All keys of a run end at the same instant.
 local function expire(record, parts, at)
@@ -15,15 +16,20 @@ local function expire(record, parts, at)
 end
 
 -- A live run's keys outlast its deadline by the retention, so that no waiting run can vanish; what it
--- waits for may end late, and only then does it go on. Their
--- end moves on once a second; until then only the parts that the script may have made get it.
+-- waits for (a hook, a child) may end late, and only then does it go on. Their end moves on once a
+-- second; until then only the parts that the script may have made get it.
 local function expire_live(record, now, made)
-  local run = redis.call('HMGET', record, 'timeout', 'retention', 'patience', 'expires', 'hold_until')
+  local run = redis.call('HMGET', record, 'timeout', 'retention', 'patience', 'expires', 'hold_until', 'parent')
   local at = math.max(now, tonumber(run[5] or 0)) + tonumber(run[1]) + tonumber(run[2]) + tonumber(run[3])
   local stands = tonumber(run[4] or 0)
   if at - stands < EXPIRY_MOVES then return expire(record, made, stands) end
   redis.call('HSET', record, 'expires', string.format('%d', at))
   expire(record, PARTS, at)
+  local above = run[6] and redis.call('HMGET', run[6], 'status', 'hold_until')
+  if above and above[1] and not TERMINAL[above[1]] and at > tonumber(above[2] or 0) then
+    redis.call('HSET', run[6], 'hold_until', string.format('%d', at))
+    expire_live(run[6], now, {})
+  end
 end
 
 -- A session's keys end together, some time after its last use.

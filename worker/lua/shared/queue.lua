@@ -9,6 +9,13 @@ local function clock()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
+-- A counted list among arguments: returns it, and the place after it.
+local function take(arguments, at)
+  local count, taken = tonumber(arguments[at]), {}
+  for i = 1, count do taken[i] = arguments[at + i] end
+  return taken, at + count + 1
+end
+
 -- A wake token names no job; the list is capped, since sleepers need no more tokens than there are.
 local function wake(queue)
   local tokens = redis.call('LPUSH', queue .. ':wake', '1')

@@ -89,43 +89,107 @@ local function asks(record)
   return false
 end
 
--- Of a run that is rolled back the session keeps nothing.
-local function roll_back(record)
-  local run = redis.call('HMGET', record, 'rollback', 'session_key', 'session_start')
-  if not run[1] or not run[3] then return end
-  local list, start = run[2] .. ':messages', tonumber(run[3])
+-- The session keeps so many messages.
+local function cut_session(session, start)
+  local list = session .. ':messages'
   if start == 0 then redis.call('DEL', list) else redis.call('LTRIM', list, 0, start - 1) end
 end
 
--- No hook of a run that has ended is open.
-local function drop_hooks(record)
+-- Of a run that is rolled back the session keeps nothing.
+local function roll_back(record)
+  local run = redis.call('HMGET', record, 'rollback', 'session_key', 'session_start')
+  if run[1] and run[3] then cut_session(run[2], tonumber(run[3])) end
+end
+
+local NEVER = '9007199254740991'
+local PARENT_ENDED = '{"code":"cancelled","message":"the run that started it has ended"}'
+local settle
+
+-- Ask for a run's end: one that nobody drives is settled, another one is told. Returns what
+-- `cancel_run` does.
+local function cancel(record, now, reason, failure)
+  local run = redis.call('HMGET', record, 'status', 'queue_key', 'job')
+  if not run[1] then return -1, '', {}, {} end
+  if TERMINAL[run[1]] then return 0, run[1], {}, {} end
+  if run[1] ~= 'running' then
+    append(record, 1, '[{"type":"run.cancelled","data":' .. failure .. '}]', now)
+    local stopping, cancelled = settle(record, now, 'cancelled', { 'error', failure, 'cancel', reason })
+    return 1, 'cancelled', stopping, cancelled
+  end
+  redis.call('HSETNX', record, 'cancel', reason)
+  redis.call('ZADD', 'arq:abort', string.format('%d', now), run[3])
+  local running, queued = {}, {}
+  local all = redis.call('HGETALL', record .. ':calls')
+  for i = 1, #all, 2 do
+    local key = string.match(all[i], '^(.*)|state$')
+    if key and all[i + 1] == 'started' then running[#running + 1] = key end
+    if key and all[i + 1] == 'queued' then queued[#queued + 1] = key end
+  end
+  nudge(record, 'cancel', '', '')
+  return 2, 'running', running, queued
+end
+
+-- Of a run that has ended no hook is open, and no child goes on.
+local function drop_hooks(record, now)
   local hooks = record .. ':hooks'
   local all = redis.call('HGETALL', hooks)
   if #all == 0 then return end
-  local run = redis.call('HMGET', record, 'hooks_key', 'timers_key', 'id')
+  local run = redis.call('HMGET', record, 'hooks_key', 'timers_key', 'id', 'run_base')
   for i = 1, #all, 2 do
     local key = string.match(all[i], '^(.*)|state$')
     if key and all[i + 1] == 'open' then
       redis.call('HSET', hooks, key .. '|state', 'cancelled')
       redis.call('ZREM', run[1], run[3] .. ' ' .. key)
+      if string.sub(key, 1, 6) == 'child:' then
+        cancel(run[4] .. redis.call('HGET', hooks, key .. '|about'), now, 'parent', PARENT_ENDED)
+      end
     end
   end
   redis.call('ZREM', run[2], record)
 end
 
+-- What came of a child is an answer to its parent, which keeps it longer than the child is kept.
+local function tell_parent(record, now, status)
+  local run = redis.call('HMGET', record, 'parent', 'parent_key', 'id', 'agent', 'output', 'usage', 'error', 'spent')
+  local parent, key, hooks = run[1], run[2], (run[1] or '') .. ':hooks'
+  local above = parent and redis.call('HGET', parent, 'status')
+  if not above or TERMINAL[above] or redis.call('HGET', hooks, key .. '|state') ~= 'open' then return end
+  local who = '{"run":"' .. run[3] .. '","agent":"' .. run[4] .. '","status":"' .. status .. '"'
+  local value = who .. ',"usage":' .. (run[6] or 'null') .. ',"error":' .. (run[7] or 'null')
+    .. ',"spent":' .. (run[8] or 'null') .. '}'
+  redis.call('HSET', hooks, key .. '|state', 'resolved', key .. '|answer', value, key .. '|output', run[5] or '')
+  append(parent, 1, '[{"type":"child.finished","data":' .. who .. '}}]', now)
+  answer(parent, now, 'hook', key, value)
+  expire_live(parent, now, {})
+end
+
+-- What was said to a run and never taken in stands in its session, for the next one.
+local function leave_steers(record)
+  local steers = record .. ':steers'
+  local left = redis.call('LRANGE', steers, 0, -1)
+  local run = redis.call('HMGET', record, 'session_key', 'session_start', 'rollback')
+  if #left == 0 or not run[2] or run[3] then return end
+  redis.call('RPUSH', run[1] .. ':messages', unpack(left))
+  redis.call('HSET', record, 'left', #left)
+  redis.call('DEL', steers)
+  keep_session(run[1])
+end
+
 -- Terminal: the status is readable before its event; the claim, the session and open calls are let go.
-local function settle(record, now, status, fields)
+settle = function(record, now, status, fields)
   redis.call('HSET', record, 'status', status, 'finished', string.format('%d', now), unpack(fields))
   redis.call('HINCRBY', record, 'epoch', 1)
   redis.call('HDEL', record, 'owner', 'owner_channel')
   local job = redis.call('HMGET', record, 'queue_key', 'job', 'retention')
   release(job[1], job[2])
   local stopping, cancelled = cancel_calls(record, now)
-  drop_hooks(record)
+  drop_hooks(record, now)
   if status == 'cancelled' then roll_back(record) end
+  leave_steers(record)
   free_session(record, now)
-  redis.call('DEL', record .. ':yields', record .. ':handed')
-  if status == 'completed' then redis.call('DEL', record .. ':journal') end
+  redis.call('DEL', record .. ':yields')
+  if status == 'completed' then redis.call('DEL', record .. ':journal', record .. ':handed') end
   expire(record, PARTS, now + tonumber(job[3]))
+  tell_parent(record, now, status)
   return stopping, cancelled
 end
