@@ -21,7 +21,7 @@ dev: .venv/.installed ## Start server, API and workers, restarted when a file ch
 	@$(BIN)/loopmill dev
 
 test: .venv/.tested ## Run the tests, in random order
-	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not clients and not documents and not kills and not peers"
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not clients and not documents and not kills and not peers"
 
 check: .venv/.tested ## Check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .

@@ -1,8 +1,8 @@
 """The `loopmill` command, and `python -m api`.
 
-Its own packages are imported first; only then comes the current folder, where the user's agents
-are. A folder that has packages of the same names would be taken for ours half of the time, in one
-process and not in another, so nothing starts there.
+The current folder, where the user's agents are, comes after all that is installed. A folder that
+has packages of our names would be taken for ours half of the time, in one process and not in
+another, so nothing starts there.
 """
 
 import signal
@@ -10,12 +10,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-import api
-import loops
-import worker
-
 from .cli import command
-from .loading import enter_folder
+from .folder import clashing, enter_folder
 
 
 def main() -> None:
@@ -32,17 +28,6 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     command(prog_name="loopmill")
-
-
-def clashing(folder: Path) -> Path | None:
-    """Return what in the folder would be taken for one of our packages, and is not it."""
-    for package in (api, worker, loops):
-        ours = Path(str(package.__file__)).parent.resolve()
-        for found in (folder / ours.name, folder / f"{ours.name}.py"):
-            is_package = found.is_file() or (found / "__init__.py").is_file()
-            if is_package and found.resolve() != ours:
-                return found
-    return None
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,9 @@ API has been imported, nor a worker. That is the one place where names become mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 
 import click
@@ -38,9 +40,24 @@ class Commands(click.Group):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"api.commands.{COMMANDS[cmd_name]}")
+        with kept_for_good():
+            module = import_module(f"api.commands.{COMMANDS[cmd_name]}")
         found: click.Command = getattr(module, cmd_name)
         return found
+
+
+@contextmanager
+def kept_for_good() -> Generator[None]:
+    """What is imported here is never garbage: it is not looked through, now or later.
+
+    That is a sixth of the time that an import takes.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @click.group(

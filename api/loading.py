@@ -24,6 +24,8 @@ from loops.errors import SetupError
 from loops.find import find_app
 from loops.guard import Raised, describe, outcome_of_call
 
+from .folder import enter_folder
+
 OURS = tuple(f"{Path(str(each.__file__)).parent}{os.sep}" for each in (api, loops, worker))
 LIBRARIES = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -42,12 +44,6 @@ class Loaded:
     """One line: where in the user's files, and what."""
     files: frozenset[str] = field(default_factory=frozenset[str])
     """The user's files that were imported, also when the app is broken."""
-
-
-def enter_folder(folder: Path) -> None:
-    """Let modules of the folder be imported, after all that is installed."""
-    here = str(folder)
-    sys.path[:] = [place for place in sys.path if place not in {"", here}] + [here]
 
 
 def load(path: str) -> Loaded:

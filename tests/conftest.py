@@ -1,6 +1,7 @@
 """What tests of all floors share: a real server, links to it, and the check that nothing leaks."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("busy")
 
 
+# What is imported and collected here stays to the end: it is not looked through for garbage.
+gc.disable()
+
 LONG = ("end_to_end", "cli", "demo")
 """The folders whose files take long: begun first, none is left alone at the end."""
 
@@ -33,6 +37,11 @@ LONG = ("end_to_end", "cli", "demo")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files; within these and within the others the order stays random."""
     items.sort(key=lambda item: item.path.parent.name not in LONG)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,14 +14,13 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 from typing import Literal
-
-from fakeredis import TcpFakeServer
 
 from .sharing import Use, exclusively
 
@@ -49,14 +48,13 @@ class Server:
     pid: int
     _home: Path | None = None
     _use: Use | None = None
-    _fake: TcpFakeServer | None = field(default=None, repr=False)
+    _end_ours: Callable[[], None] | None = field(default=None, repr=False)
 
     def stop(self) -> None:
         """Give the server up; the last process that uses it ends it, with all it has written."""
-        if self._fake is not None:
-            self._fake.shutdown()
-            self._fake.server_close()
-            self._fake = None
+        if self._end_ours is not None:
+            self._end_ours()
+            self._end_ours = None
         elif self._use is not None and self._home is not None:
             with exclusively(self._home / LOCK):
                 if self._use.end():
@@ -86,7 +84,7 @@ def start_server(
     """
     binary = find_binary()
     if binary is None:
-        return _start_fake(0 if port == "unix" else port)
+        return _start_in_memory(0 if port == "unix" else port)
     home = Path(folder).absolute()
     home.mkdir(parents=True, exist_ok=True)
     with exclusively(home / LOCK):
@@ -233,11 +231,11 @@ def _lives(pid: int) -> bool:
     return ended == 0
 
 
-def _start_fake(port: int) -> Server:
+def _start_in_memory(port: int) -> Server:
     number = port or _free_port()
-    fake = TcpFakeServer(("127.0.0.1", number))
-    Thread(target=fake.serve_forever, name="fake server", daemon=True).start()
+    serve: Callable[[int], Callable[[], None]] = import_module("worker.in_memory").serve
+    end = serve(number)
     logger.warning(
         "no server was found: this one keeps NOTHING, not even over a restart, and is slow"
     )
-    return Server(f"redis://127.0.0.1:{number}/0", os.getpid(), _fake=fake)
+    return Server(f"redis://127.0.0.1:{number}/0", os.getpid(), _end_ours=end)

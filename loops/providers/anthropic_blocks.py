@@ -54,11 +54,11 @@ class OpenBlock:
     kind: str
     raw: Raw
     pieces: list[str] = field(default_factory=list[str])
+    usual: Usual = field(init=False)
+    """How nearly all deltas of the block look."""
 
-    @property
-    def usual(self) -> Usual:
-        """How nearly all deltas of the block look."""
-        return _USUAL.get(self.kind, _UNUSUAL)
+    def __post_init__(self) -> None:
+        self.usual = _USUAL.get(self.kind, _UNUSUAL)
 
     @property
     def text(self) -> str:

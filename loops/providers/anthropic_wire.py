@@ -11,7 +11,7 @@ from loops.errors import Incomplete, Unavailable
 from loops.messages import Usage
 from loops.reply import ModelEvent, StreamStart
 
-from .anthropic_blocks import OpenBlock, Usual, begun, change, delta_of, ended, fits, text_of, whole
+from .anthropic_blocks import OpenBlock, begun, change, delta_of, ended, fits, text_of, whole
 from .reader import ReplyReader
 from .sse import Frame
 from .told import Json, fields, whole_number, word
@@ -37,8 +37,7 @@ class AnthropicReader(ReplyReader):
     def __init__(self, model: str, *, first: int = 0, secret: str = "") -> None:
         super().__init__(model, secret=secret)
         self._open: dict[int, OpenBlock] = {}
-        self._usual: dict[int, tuple[OpenBlock, Usual]] = {}
-        """Open blocks by index, with how their deltas look."""
+        """Blocks that are being written, by the index that the service gives them."""
         self._usage: dict[str, int] = {}
         self._held: OpenBlock | None = None
         """A call without any argument: whether it was cut is told only by what comes next."""
@@ -82,9 +81,10 @@ class AnthropicReader(ReplyReader):
             return False
         index: Json = told.get("index")
         delta: Json = told.get("delta")
-        if not isinstance(index, int) or not isinstance(delta, dict) or index not in self._usual:
+        if not isinstance(index, int) or not isinstance(delta, dict) or index not in self._open:
             return False
-        block, (kind, name, event) = self._usual[index]
+        block = self._open[index]
+        kind, name, event = block.usual
         text: Json = delta.get(name)
         if delta.get("type") != kind or not isinstance(text, str) or not text:
             return False
@@ -132,7 +132,6 @@ class AnthropicReader(ReplyReader):
             raise self._confused("began a block that is open, or none")
         self._release(events)
         block = self._open[index] = OpenBlock(self.next_block, kind, raw)
-        self._usual[index] = block, block.usual
         self.next_block += 1
         if (event := begun(block)) is not None:
             events.append(event)
@@ -167,7 +166,6 @@ class AnthropicReader(ReplyReader):
         if not isinstance(index, int) or index not in self._open:
             raise self._confused("ended a block that it has not begun")
         block = self._open.pop(index)
-        del self._usual[index]
         if block.kind == "tool_use" and not block.text and not block.raw.get("input"):
             self._held = block
         else:
