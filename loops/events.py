@@ -108,6 +108,8 @@ class ToolCallResult(Event):
     """The label of the hook that the call waits for, where another run is to go on with it."""
     told: Any = None
     """What the model is told instead of the content, where that is something else."""
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    """What the tool raised, if it raised it in this process; never sent or stored."""
 
     @property
     def result(self) -> ToolResult:
@@ -120,6 +122,7 @@ class ToolCallResult(Event):
             is_error=self.is_error,
             deferred=self.deferred or "",
             told=self.told,
+            exception=self.exception,
         )
 
     @classmethod
@@ -133,6 +136,7 @@ class ToolCallResult(Event):
             result.is_error,
             result.deferred or None,
             result.told,
+            result.exception,
             turn=turn,
         )
 

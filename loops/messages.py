@@ -1,7 +1,7 @@
 """Messages, the calls and results in them, and what a reply has cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import orjson
@@ -81,6 +81,8 @@ class ToolResult:
     """The label of the hook that the call waits for, where another run is to go on with it."""
     told: Any = None
     """What the model is told instead of the content, where that is something else."""
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    """What the tool raised, if it raised it in this process; never sent or stored."""
 
     @property
     def text(self) -> str:
@@ -90,7 +92,16 @@ class ToolResult:
 
     def encode(self) -> bytes:
         """Return the result as JSON."""
-        return orjson.dumps(self)
+        stored = {
+            "call": self.call,
+            "id": self.id,
+            "name": self.name,
+            "content": self.content,
+            "is_error": self.is_error,
+            "deferred": self.deferred,
+            "told": self.told,
+        }
+        return orjson.dumps(stored)
 
     @classmethod
     def decode(cls, encoded: bytes | str) -> "ToolResult":

@@ -15,7 +15,7 @@ from typing import Any, cast
 from .aggregate import LastAggregator
 from .closing import closing, closing_opened
 from .errors import AgentError, HookDeferred, InvalidArguments, ToolTimedOut
-from .guard import Raised, outcome_of, outcome_of_call
+from .guard import Raised, outcome_of, outcome_of_call, unwrapped
 from .jsonable import bounded, clean_text
 from .messages import ToolResult
 from .tasks import in_thread
@@ -66,7 +66,8 @@ async def perform(
     given = Given(outcome.text) if isinstance(outcome, Raised) else outcome
     call, deferred = context.call, _deferred(outcome)
     result = ToolResult(call.key, call.id, tool.name, given.content, is_error=is_error)
-    return replace(result, deferred=deferred, told=given.told)
+    raised = unwrapped(outcome.error) if isinstance(outcome, Raised) else None
+    return replace(result, deferred=deferred, told=given.told, exception=raised)
 
 
 def _told(tool: Tool, outcome: object) -> Given | Raised:

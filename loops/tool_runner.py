@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, cast
@@ -129,7 +130,7 @@ class ToolRunner:
         identity = self._tracked.pop(task)
         if task.cancelled():
             if identity is not None:
-                self._arrive(_as_event(_error(identity, "CancelledError: the call was cancelled")))
+                self._arrive(_as_event(_cancelled(identity)))
         elif (error := task.exception()) is not None:
             self._fail(error)
         else:
@@ -195,6 +196,11 @@ def _identity(call: object) -> ToolCall | None:
 
 def _error(call: ToolCall, text: str) -> ToolResult:
     return ToolResult(call.key, call.id, call.name, text, is_error=True)
+
+
+def _cancelled(call: ToolCall) -> ToolResult:
+    error = asyncio.CancelledError("the call was cancelled")
+    return replace(_error(call, describe(error)), exception=error)
 
 
 def _as_event(answer: Answer) -> ToolCallResult:

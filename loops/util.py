@@ -16,7 +16,9 @@ T = TypeVar("T")
 Told = TypeVar("Told")
 
 
-async def merge(*sources: AsyncIterable[T]) -> AsyncGenerator[T]:
+async def merge(
+    *sources: AsyncIterable[T], restart: bool = True, priority: bool = False
+) -> AsyncGenerator[T]:
     """Yield the items of all sources as they arrive.
 
     The first item of each source is asked for at once; each further one only after the one before
@@ -24,12 +26,20 @@ async def merge(*sources: AsyncIterable[T]) -> AsyncGenerator[T]:
 
     A source that has ended and is not its own iterator is iterated again after another source has
     yielded: it may have got something new by what the reader did with that item. It all ends when
-    no source has anything left.
+    no source has anything left. Without `restart` each source is iterated once.
+
+    With `priority`, of what has arrived the item of the source that was named first comes first;
+    it takes `restart=False`.
 
     An error of one source is raised as it is, after the items that came before it; the others are
     closed. Each source runs in a task of its own, in which it is closed as well.
+
+    Raises:
+        ValueError: For `priority` with `restart`.
     """
-    table = _Table(sources)
+    if priority and restart:
+        raise ValueError("merge(priority=True) iterates each source once: give restart=False, too")
+    table = _Table(sources, restarts=restart, ranks=priority)
     try:
         while True:
             arrived = await table.next()
@@ -42,9 +52,11 @@ async def merge(*sources: AsyncIterable[T]) -> AsyncGenerator[T]:
 
 
 class _Source(Generic[T]):
-    def __init__(self, iterable: AsyncIterable[T]) -> None:
+    def __init__(self, iterable: AsyncIterable[T], rank: int, *, restarts: bool) -> None:
         self.iterable = iterable
-        self.is_iterator = isinstance(iterable, AsyncIterator)
+        self.rank = rank
+        """Of two items that have arrived, the one whose source has the lower rank comes first."""
+        self.restarts = restarts and not isinstance(iterable, AsyncIterator)
         self.gate = Signal()
         self.is_running = False
         self.given = 0
@@ -73,8 +85,13 @@ class _Arrived(Generic[T]):
 class _Table(Generic[T]):
     """What has arrived and was not yet yielded, and the tasks that bring it."""
 
-    def __init__(self, iterables: Sequence[AsyncIterable[T]]) -> None:
-        self._sources = [_Source(each) for each in iterables]
+    def __init__(
+        self, iterables: Sequence[AsyncIterable[T]], *, restarts: bool, ranks: bool
+    ) -> None:
+        self._sources = [
+            _Source(each, rank, restarts=restarts) for rank, each in enumerate(iterables)
+        ]
+        self._ranks = ranks
         self._arrived: deque[_Arrived[T] | BaseException] = deque()
         self._arrival = Signal()
         self._owner = Owner()
@@ -96,10 +113,20 @@ class _Table(Generic[T]):
             if not self._running:
                 return None
             await self._arrival.wait()
-        arrived = self._arrived.popleft()
+        arrived = self._first() if self._ranks else self._arrived.popleft()
         if isinstance(arrived, BaseException):
             raise arrived
         return arrived
+
+    def _first(self) -> _Arrived[T] | BaseException:
+        """Take what comes first by rank; what came before an error comes before it."""
+        first = self._arrived[0]
+        for each in self._arrived:
+            if isinstance(first, BaseException) or isinstance(each, BaseException):
+                break
+            first = each if each.source.rank < first.source.rank else first
+        self._arrived.remove(first)
+        return first
 
     def settle(self, source: _Source[T]) -> None:
         """Let the source go on after its item was yielded and the reader asks for more."""
@@ -115,7 +142,7 @@ class _Table(Generic[T]):
     def _begin_again(self) -> None:
         self._has_ended = False
         for source in self._sources:
-            if source.is_running or source.is_iterator:
+            if source.is_running or not source.restarts:
                 continue
             others = self._given - source.given
             if others == source.seen:

@@ -22,7 +22,7 @@ from .jsonable import clean_text, jsonable, strictly_jsonable
 from .messages import Usage
 from .reply import Delta
 
-_IN_MEMORY = {each.name for each in fields(Event)}
+_IN_MEMORY = {"exception", *(each.name for each in fields(Event))}
 
 _CLASSES: dict[str, type[Event]] = {
     each.type: each

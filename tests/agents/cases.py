@@ -155,6 +155,7 @@ HOOKS = {
     "82": f"{_ASKED_ANYWHERE}test_82_a_hook_of_the_loop_blocks_the_run_once",
     "82w": f"{_ASKED_ANYWHERE}test_82_a_hook_of_the_loop_blocks_the_run_once",
     "83": f"{_DEFERRED}test_83_a_deferred_question_ends_the_run_blocked",
+    "83w": f"{_ASKED_ANYWHERE}test_83_on_workers_a_question_waits_and_is_not_put_off",
     "84": f"{_APPROVALS}test_84_without_hooks_nothing_is_blocked",
     "84w": _SAME,
     "85": f"{_APPROVALS}test_85_a_reply_that_is_still_written_is_waited_for",
@@ -183,6 +184,8 @@ REPLIES = {
     "98w": (
         f"{_ANYWHERE}test_98_a_reply_that_ends_a_history_does_not_keep_a_model_from_being_asked"
     ),
+    "99w": f"{_ASKED_ON_WORKERS}test_99_what_is_shown_again_after_a_wait_is_not_told_again",
+    "100w": f"{_HYDRATED}test_100_a_loop_may_tell_a_stored_reply_anywhere",
     "99": f"{_DEFERRED}test_99_that_an_event_is_shown_again_is_never_sent",
     "100": f"{_HYDRATED}test_100_a_stored_reply_is_told_again_whole",
     "103": f"{_HYDRATED}test_103_a_reply_can_be_asked_for_whole",
@@ -289,7 +292,7 @@ LATER: dict[str, str] = {
 ON_WORKERS = [
     *("1", "2", "3", "4", "9"),
     *(*_numbers(17, 20), *_numbers(24, 26), *_numbers(32, 46), "66", "67", "69"),
-    *(*_numbers(71, 75), *_numbers(79, 82), *_numbers(84, 86), "97", "98"),
+    *(*_numbers(71, 75), *_numbers(79, 86), *_numbers(97, 100)),
 ]
 """The cases that are to hold on workers as well."""
 

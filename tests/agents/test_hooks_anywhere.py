@@ -109,6 +109,23 @@ async def test_75_a_loop_may_end_when_its_question_is_put_off() -> None:
     assert [hook.metadata for hook in stream.deferred_hooks] == [{"what": "release"}]
 
 
+async def test_83_on_workers_a_question_waits_and_is_not_put_off(through_workers: Through) -> None:
+    class Hasty(ai.Agent):
+        async def loop(self, context: ai.Context) -> AsyncGenerator[AgentEvent]:
+            del context
+            owner, registry = Owner(), ai.get_hook_registry()
+            asked = owner.start(ai.hook("ship", payload=Decision), name="ship")
+            await wait_until(lambda: registry.is_live("ship"))
+            with pytest.raises(TypeError, match="on workers a hook waits for its answer"):
+                ai.defer_hook("ship")
+            yield Custom("decided", (await asked).note)
+
+    ended = await through_workers(Hasty(), react=when_asked(YES))
+
+    assert order(ended, HookEvent, RunBlocked, Custom) == ["opened", "resolved", "custom"]
+    assert decided(ended) == ["yes"]
+
+
 class Shipping(ai.Agent):
     """A loop that asks after its last turn."""
 

@@ -1,5 +1,6 @@
 """Messages are made again: from events that do not carry them, and events from messages."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
@@ -7,9 +8,10 @@ import pytest
 
 import loops as ai
 from loops.errors import Incomplete, SetupError
-from loops.events import AgentEvent, HookEvent, Retry, StreamEnd, TextDelta
+from loops.events import AgentEvent, HookEvent, ModelEvent, Retry, StreamEnd, TextDelta
 from loops.testing import call, collect, in_turn, scripted, text, thinking
 from loops.wire import decode, encode
+from tests.agents.runtimes import Through
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "hm", "signature": "signed"},
@@ -118,6 +120,21 @@ async def test_100_a_stored_reply_is_told_again_whole() -> None:
     assert {"text.started", "text.delta", "text.finished", "call.finished"} <= set(kinds)
     assert not any(event.replayed for event in events)
     assert [one.name for one in stream.tool_calls] == ["look"]
+
+
+async def test_100_a_loop_may_tell_a_stored_reply_anywhere(through: Through) -> None:
+    stored = ai.Message(role="assistant", content=BLOCKS)  # type: ignore[arg-type]
+
+    class Teller(ai.Agent):
+        async def loop(self, context: ai.Context) -> AsyncGenerator[AgentEvent]:
+            del context
+            async for event in ai.Stream.replay_message(stored):
+                yield event
+
+    ended = await through(Teller())
+    made = hydrated([each for each in ended.events if isinstance(each, ModelEvent)])
+
+    assert [message.raw() for message in made.messages] == [stored.raw()]
 
 
 class Dying:

@@ -104,6 +104,90 @@ async def test_123_whatever_is_told_the_source_goes_on_by_its_own_items() -> Non
     assert await collect(buffer) == ["item 1", "item 2"]
 
 
+class Pile:
+    """Items that lie ready, and who takes them one by one."""
+
+    def __init__(self, *items: str) -> None:
+        self.items = list(items)
+        self.taken = 0
+
+    async def __aiter__(self) -> AsyncGenerator[str]:
+        while self.items:
+            self.taken += 1
+            yield self.items.pop(0)
+
+
+async def test_123_the_source_that_was_named_first_comes_first() -> None:
+    urgent, usual = Pile("u0"), Pile("a0", "a1", "a2")
+    given: list[str] = []
+
+    async for item in merge(urgent, usual, restart=False, priority=True):
+        given.append(item)
+        # What lies ready has arrived by then, and waits.
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    assert given == ["u0", "a0", "a1", "a2"]
+
+
+@pytest.mark.parametrize(("ranks", "order"), [(True, "first second"), (False, "second first")])
+async def test_123_priority_goes_before_arrival(ranks: bool, order: str) -> None:
+    gate = asyncio.Event()
+
+    async def waits() -> AsyncGenerator[str]:
+        await gate.wait()
+        yield "first"
+
+    async def arrives() -> AsyncGenerator[str]:
+        yield "second"
+
+    async def opens() -> AsyncGenerator[str]:
+        yield "opening"
+        await asyncio.Event().wait()
+
+    merged = merge(waits(), opens(), arrives(), restart=False, priority=ranks)
+    assert await anext(merged) == "opening"
+    gate.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert f"{await anext(merged)} {await anext(merged)}" == order
+    await merged.aclose()
+
+
+async def test_123_what_came_before_an_error_comes_before_it() -> None:
+    async def fails() -> AsyncGenerator[str]:
+        await asyncio.sleep(0)
+        raise ValueError("boom")
+        yield ""
+
+    merged = merge(fails(), Pile("a0"), restart=False, priority=True)
+
+    assert await anext(merged) == "a0"
+    with pytest.raises(ValueError, match="boom"):
+        await anext(merged)
+
+
+async def test_123_priority_iterates_each_source_once() -> None:
+    with pytest.raises(ValueError, match="restart=False"):
+        await collect(merge(Pile("a"), priority=True))
+
+
+@pytest.mark.parametrize(("restarts", "late"), [(True, 3), (False, 0)])
+async def test_124_without_restart_each_source_is_iterated_once(restarts: bool, late: int) -> None:
+    pile = Pile()
+
+    async def drives() -> AsyncGenerator[str]:
+        for number in range(3):
+            pile.items.append(f"late {number}")
+            yield f"item {number}"
+
+    given = [item async for item in merge(pile, drives(), restart=restarts)]
+
+    assert len([item for item in given if item.startswith("item")]) == 3
+    assert len([item for item in given if item.startswith("late")]) == late
+
+
 async def test_124_what_is_its_own_iterator_is_not_iterated_again() -> None:
     class Once:
         """An iterator that is at its end."""

@@ -142,6 +142,8 @@ async def test_a_tool_that_raises_does_not_stop_the_run() -> None:
     events, messages = await run(Agent(model=scripted(in_turn([call("fail")], "ok")), tools=[fail]))
 
     assert results(events) == ["ValueError: boom"]
+    (error,) = [each.exception for each in events if isinstance(each, ToolCallResult)]
+    assert isinstance(error, ValueError)
     assert messages[2].tool_results[0].is_error
     assert messages[-1].text == "ok"
 

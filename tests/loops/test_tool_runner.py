@@ -152,6 +152,7 @@ async def test_a_cancelled_call_still_gets_its_one_result() -> None:
 
     assert isinstance(told, ToolCallResult)
     assert (told.is_error, told.content) == (True, "CancelledError: the call was cancelled")
+    assert isinstance(told.exception, asyncio.CancelledError)
 
 
 async def test_the_task_of_a_call_gives_its_result_too() -> None:

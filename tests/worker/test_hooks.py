@@ -330,6 +330,27 @@ async def test_an_approval_outlives_the_worker(link: Link, effects: Path, when: 
     assert list(count_effects(effects).values()) == [1]
 
 
+async def test_99_what_is_shown_again_after_a_wait_is_not_told_again(link: Link):
+    replayed: list[bool] = []
+
+    class Watching(ai.Agent):
+        async def loop(self, context: ai.Context) -> AsyncIterator[ai.AgentEvent]:
+            async for event in super().loop(context):
+                replayed.append(event.replayed)
+                yield event
+
+    watching = Watching(model=paying(5).model, tools=[pay])
+    async with milling(link, {"agent": watching}, park_after=SOON) as mill:
+        place = await asked(mill)
+        await parked(mill, place)
+        await close(mill, place, "approve_call_0", GRANTED)
+        ended = await mill.ended(place)
+
+    assert (replayed[0], any(replayed)) == (False, True)
+    assert [each.data for each in ended.events if "replayed" in str(each.data)] == []
+    assert ended.types.count("call.finished") == 1
+
+
 async def test_81_each_answer_of_several_lets_the_run_be_blocked_anew(link: Link):
     async with milling(link, {"agent": paying(1, 2)}, park_after=SOON) as mill:
         place = await asked(mill, times=2)
