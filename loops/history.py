@@ -52,11 +52,13 @@ def repair(messages: Iterable[MessageLike]) -> Messages:
 
     A call without a result gets an error result in place, a result without a call is dropped,
     ids that repeat are made unique, empty text is dropped, half characters and NULs are replaced.
-    What is given is not changed, and repairing twice is the same as once. What is mended is logged.
+    What is given is not changed, and repairing twice is the same as once. What is mended is logged,
+    but for ids: some models number the calls of each reply anew.
     """
     mended = _Repair(Messages.of(messages))
-    if mended.issues:
-        logger.warning("a history is mended before it is sent: %s", _named(mended.issues))
+    faults = [each for each in mended.issues if each.kind != "repeated_id"]
+    if faults:
+        logger.warning("a history is mended before it is sent: %s", _named(faults))
     return mended.repaired
 
 

@@ -142,7 +142,8 @@ def stamp(event: ModelEvent, *, key: str, number: int, replayed: bool = False) -
         # By `replace` a delta would cost four times as much.
         return type(event)(event.block, event.text, turn=number, replayed=replayed)
     if isinstance(event, (ToolStart, ToolEnd)):
-        event = replace(event, call=call_key(key, event.block))
+        call = call_key(key, event.block)
+        return replace(event, call=call, turn=number, replayed=replayed)
     return replace(event, turn=number, replayed=replayed)
 
 

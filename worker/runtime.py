@@ -130,7 +130,8 @@ class QueueRuntime:
             await self._start(call, tool)
         result = ToolResult.decode(await self._waits.answer(call.key))
         # Whoever answers for a lost worker knows the key alone.
-        return replace(result, id=call.id, name=call.name)
+        is_told = (result.id, result.name) == (call.id, call.name)
+        return result if is_told else replace(result, id=call.id, name=call.name)
 
     async def _perform_here(self, call: ToolCall, tool: Tool) -> ToolResult:
         """Perform a tool that this loop alone has, and record its result as a step."""

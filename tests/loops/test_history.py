@@ -79,6 +79,15 @@ def test_a_broken_history_is_mended(
     assert [issue.kind for issue in inspect(history)][: len(kinds)] == kinds
 
 
+def test_a_model_that_numbers_the_calls_of_each_reply_anew_fills_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    turn = [asks("call_0"), answers("call_0")]
+
+    assert len(repair([USER, *turn, *turn])) == 5
+    assert caplog.records == []
+
+
 def test_what_is_mended_is_logged_and_bounded(caplog: pytest.LogCaptureFixture) -> None:
     repair([answers(*map(str, range(50)))])
     repair([USER, SAYS])
