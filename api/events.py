@@ -17,6 +17,7 @@ from .desk import Desk, desk_of
 from .errors import Refusal
 from .follower import End
 from .hub import Stay
+from .kit_form import KitForm, is_kit
 from .streams import form_of
 
 
@@ -61,18 +62,23 @@ class Reading:
 
 
 async def read_events(request: Request) -> Response:
-    """Relay a run's events: as server-sent events, as lines of JSON, or as one page."""
+    """Relay a run's events: as server-sent events, as lines of JSON, or as one page.
+
+    Server-sent events may be those of the loop kit's dialect.
+    """
     query = request.query_params
     after = run_cursor(given(request.headers, query))
     types = wanted_types(query.get("types"))
     limit, wait = pages.page_limit(query.get("limit")), pages.wait_limit(query.get("wait"))
     form, desk = form_of(request), desk_of(request)
+    in_dialect = is_kit(query, form)
     reading = Reading(desk, await desk.run(request.path_params["run_id"]), after, types)
     if form is None:
         return await _page(reading, limit, wait)
     if reading.is_over:
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return desk.office.stream(reading.follow(), form)
+    told = KitForm(reading.record.session_id) if in_dialect else form
+    return desk.office.stream(reading.follow(), told)
 
 
 async def _page(reading: Reading, limit: int, wait: timedelta) -> Response:

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from .errors import MEDIA_TYPE
+from .kit_form import KIT
 from .pages import LIMIT, WAIT_LIMIT
 from .requests import Body, CallAnswer, RetryRequest, RunRequest, Said, SessionRequest
 from .sse import MEDIA_TYPE as EVENT_STREAM
@@ -102,6 +103,12 @@ READING = [
     _parameter("stream", {"enum": ["true"]}, "As `Accept: text/event-stream`."),
 ]
 
+FORMAT = _parameter(
+    "format",
+    {"enum": [KIT]},
+    "A stream in the loop kit's dialect: `data:` lines of JSON, the last of which is `[DONE]`.",
+)
+
 
 class DescribedServer(FastAPI):
     """The framework's application, whose description is complete."""
@@ -189,7 +196,7 @@ def _streams() -> dict[str, dict[str, Schema]]:
     return {
         "/v1/runs/{run_id}/events": {
             "get": {
-                **_reading("run_id", "Read a run's events, or follow them."),
+                **_reading("run_id", "Read a run's events, or follow them.", FORMAT),
                 "security": [*KEYS, {"ticket": []}],
             }
         },
@@ -199,13 +206,17 @@ def _streams() -> dict[str, dict[str, Schema]]:
     }
 
 
-def _reading(whose: str, about: str) -> Schema:
+def _reading(whose: str, about: str, *more: Schema) -> Schema:
     lines: Schema = {JSON_LINES: {"schema": {"type": "string"}}}
     page: Schema = {"application/json": {"schema": _PAGE}}
     return {
         "summary": about,
         "operationId": f"read_events_of_{whose.removesuffix('_id')}",
-        "parameters": [_parameter(whose, {"type": "string"}, "Whose.", place="path"), *READING],
+        "parameters": [
+            _parameter(whose, {"type": "string"}, "Whose.", place="path"),
+            *READING,
+            *more,
+        ],
         "responses": {
             "200": {
                 "description": "A page, or a stream if the request accepts one.",

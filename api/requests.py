@@ -29,6 +29,11 @@ Metadata = Annotated[
 ]
 
 
+Keys = Annotated[
+    list[Annotated[str, StringConstraints(min_length=1, max_length=200)]], Field(max_length=100)
+]
+
+
 class Body(BaseModel):
     """A request's content: nothing in it is unknown, nothing is converted."""
 
@@ -90,6 +95,10 @@ class RunRequest(Body):
     """Seconds of running time."""
     budget: BudgetRequest | None = None
     metadata: Metadata = Field(default_factory=dict)
+    approvals: Keys = Field(default_factory=list)
+    """The keys of calls that a person grants; those that wait in the session are carried out."""
+    declined: Keys = Field(default_factory=list)
+    """The keys of calls that a person refuses."""
     stream: bool = False
 
 

@@ -14,6 +14,7 @@ from .deps import AtDesk, SessionBody
 from .desk import checked_session_id, desk_of, promptly
 from .follower import End
 from .idempotency import idempotency
+from .kit_form import refuse_format
 from .schemas import MessageList, MessageView, SessionList, SessionView
 from .session_feed import open_session_feed
 from .streams import form_of
@@ -78,6 +79,7 @@ async def list_messages(
 async def read_session_events(request: Request) -> Response:
     """Relay the events of all runs of a session, in the order of the runs."""
     query = request.query_params
+    refuse_format(query)
     cursor = session_cursor(given(request.headers, query))
     types = wanted_types(query.get("types"))
     limit, wait = pages.page_limit(query.get("limit")), pages.wait_limit(query.get("wait"))

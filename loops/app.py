@@ -17,6 +17,19 @@ from .tools import Tool
 
 
 @runtime_checkable
+class AgentPort(Protocol):
+    """Anything that says itself what its loop is, and what its tools are."""
+
+    def agent_loop(self, context: Context, /) -> Any:
+        """Yield the run's events."""
+        ...
+
+    def agent_tools(self) -> Iterable[Tool]:
+        """Return the tools that it may call."""
+        ...
+
+
+@runtime_checkable
 class LoopOwner(Protocol):
     """Anything that has a loop of its own."""
 
@@ -25,7 +38,7 @@ class LoopOwner(Protocol):
         ...
 
 
-AgentLike = Agent | type[Agent] | Loop | LoopOwner
+AgentLike = Agent | type[Agent] | Loop | LoopOwner | AgentPort
 """What an app may have as an agent."""
 
 
@@ -53,8 +66,7 @@ class App:
         Raises:
             UnknownLoop: When there is no agent of the name.
         """
-        agent = self._agent(name)
-        return partial(begin, agent.loop if isinstance(agent, LoopOwner) else agent)
+        return partial(begin, _loop_in(self._agent(name)))
 
     def tools_of(self, name: str) -> dict[str, Tool]:
         """Return the tools that the agent may call, its own before those of the app."""
@@ -128,14 +140,23 @@ class App:
             events = [event async for event in stream]
         return RunOutcome(stream.output, stream.messages, events, stream.usage)
 
-    def _agent(self, name: str) -> Agent | Loop | LoopOwner:
+    def _agent(self, name: str) -> "Registered":
         agent = self.agents.get(name)
         if agent is None:
             raise UnknownLoop(name, self.agents)
         return agent
 
 
-def _agents(given: object) -> dict[str, Agent | Loop | LoopOwner]:
+Registered = Agent | Loop | LoopOwner | AgentPort
+
+
+def _loop_in(agent: Registered) -> Loop:
+    if isinstance(agent, AgentPort):
+        return agent.agent_loop
+    return agent.loop if isinstance(agent, LoopOwner) else agent
+
+
+def _agents(given: object) -> dict[str, Registered]:
     if not isinstance(given, Mapping):
         raise SetupError(
             f"agents is a mapping of names to agents, like {{'shout': shout}}; not {given!r}"
@@ -150,17 +171,19 @@ def _checked_name(name: object) -> str:
     return name
 
 
-def _instance(name: object, agent: AgentLike) -> Agent | Loop | LoopOwner:
+def _instance(name: object, agent: AgentLike) -> Registered:
     made = _made(name, agent) if isinstance(agent, type) else agent
-    if isinstance(made, LoopOwner):
-        check_loop(made.loop, subject=f"the loop of the agent {name!r}")
+    is_owner = isinstance(made, AgentPort | LoopOwner)
+    subject = f"the loop of the agent {name!r}" if is_owner else f"the agent {name!r}"
+    check_loop(_loop_in(made), subject=subject)
+    if is_owner:
         refuse_twins(_tools_in(made))
-    else:
-        check_loop(made, subject=f"the agent {name!r}")
     return made
 
 
 def _tools_in(agent: object) -> list[Tool]:
+    if isinstance(agent, AgentPort):
+        return list(agent.agent_tools())
     own = cast("Iterable[object]", getattr(agent, "tools", ()))
     return [each for each in own if isinstance(each, Tool)]
 

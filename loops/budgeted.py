@@ -134,6 +134,15 @@ class BudgetedRuntime:
         """Whether a resumed run has not yet come to where it was before."""
         return self._runtime.replaying
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the runtime itself keeps what is added to the history."""
+        return self._runtime.keeps
+
+    async def checkpoint(self, marker: Mapping[str, Any] | None = None) -> None:
+        """Return when all that was yielded and added to the history so far is kept."""
+        await self._runtime.checkpoint(marker)
+
 
 def budgeted(
     runtime: TallyingRuntime,

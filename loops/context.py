@@ -67,6 +67,12 @@ class Context:
     """How many turns this pass has begun."""
     interrupted: Interrupted | None = field(default=None, repr=False)
     """The turn in whose middle the history ends; the next stream goes on with it."""
+    marker: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What stands at the front of the history for its older part, and where the rest begins."""
+    handle: Any = field(default=None, repr=False, compare=False)
+    """The open `Session` of a loop of the kit."""
+    sessions: Any = field(default=None, repr=False, compare=False)
+    """Where the kit keeps sessions, in one process; None for the memory of this process."""
     _went_on_at: int = field(default=-1, init=False, repr=False, compare=False)
     """The turn after which the loop went on for what was said to it."""
     runtime: Runtime | None = field(default=None, repr=False)

@@ -47,15 +47,16 @@ def inspect(messages: Iterable[MessageLike]) -> list[Issue]:
     return _Repair(Messages.of(messages)).issues
 
 
-def repair(messages: Iterable[MessageLike]) -> Messages:
+def repair(messages: Iterable[MessageLike], *, unanswered: str = UNAVAILABLE) -> Messages:
     """Return a history that is fit to be sent; a fit one comes back equal.
 
     A call without a result gets an error result in place, a result without a call is dropped,
     ids that repeat are made unique, empty text is dropped, half characters and NULs are replaced.
     What is given is not changed, and repairing twice is the same as once. What is mended is logged,
-    but for ids: some models number the calls of each reply anew.
+    but for ids: some models number the calls of each reply anew. `unanswered` is what a call
+    without a result is answered.
     """
-    mended = _Repair(Messages.of(messages))
+    mended = _Repair(Messages.of(messages), unanswered)
     faults = [each for each in mended.issues if each.kind != "repeated_id"]
     if faults:
         logger.warning("a history is mended before it is sent: %s", _named(faults))
@@ -79,7 +80,8 @@ def _named(issues: Sequence[Issue]) -> str:
 
 
 class _Repair:
-    def __init__(self, messages: Messages) -> None:
+    def __init__(self, messages: Messages, unanswered: str = UNAVAILABLE) -> None:
+        self._unanswered = unanswered
         self.issues: list[Issue] = []
         self.repaired = Messages()
         self._ids: set[str] = set()
@@ -146,7 +148,9 @@ class _Repair:
             match = next((each for each in found if each[1].tool_use_id == call.id), None)
             if match is None:
                 self._report("unanswered_call", after, f"the call {call.id!r} has no result")
-                answers.append(_unavailable(name))
+                answers.append(
+                    ToolResultBlock(tool_use_id=name, content=self._unanswered, is_error=True)
+                )
                 is_whole = False
             else:
                 found.remove(match)
@@ -194,10 +198,6 @@ def _renamed(message: Message, names: Sequence[str]) -> Message:
         for block in message.content
     ]
     return message.model_copy(update={"content": content})
-
-
-def _unavailable(name: str) -> ToolResultBlock:
-    return ToolResultBlock(tool_use_id=name, content=UNAVAILABLE, is_error=True)
 
 
 def _without_results(messages: Iterable[Message]) -> Iterator[Message]:

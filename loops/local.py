@@ -183,6 +183,14 @@ class LocalRuntime:
         return False
 
     @property
+    def keeps(self) -> bool:
+        """Whether something is kept: nothing outlives this process."""
+        return False
+
+    async def checkpoint(self, marker: Mapping[str, Any] | None = None) -> None:
+        """Return at once."""
+
+    @property
     def last_turn(self) -> list[Message]:
         """The last turn so far: the blocks that are complete, and the results that have come."""
         return [] if self._last is None else self._last.messages()

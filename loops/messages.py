@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeGuard, TypeVar, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from .blocks import Block, Raw, TextBlock, ToolResultBlock, ToolUseBlock
 from .errors import InvalidArguments
@@ -162,6 +162,8 @@ class Message(BaseModel):
     content: list[Block]
     id: str = ""
     usage: Usage | None = None
+    meta: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """What is kept beside what was said, and that no model is told: JSON."""
 
     @field_validator("content", mode="before")
     @classmethod
@@ -180,6 +182,10 @@ class Message(BaseModel):
         """Return the plain dict; plain text of a user or system is a string, not a list."""
         role = "user" if self.role == "tool" else self.role
         return {"role": role, "content": self._raw_content()}
+
+    def stored(self) -> Raw:
+        """Return the plain dict as a session keeps it, with what stands beside what was said."""
+        return {**self.raw(), "meta": self.meta} if self.meta else self.raw()
 
     def _raw_content(self) -> str | list[Raw]:
         blocks = [block.raw() for block in self.content]
@@ -277,6 +283,11 @@ def _are_blocks(content: object) -> TypeGuard[list[Raw]]:
         isinstance(each, dict) and cast("Raw", each).get("type") in _CONTENT_TYPES
         for each in cast("list[object]", content)
     )
+
+
+def has_pictures(content: object) -> bool:
+    """Say whether the content of a result is blocks, with pictures or documents among them."""
+    return _are_blocks(content) and any(each["type"] in {"image", "document"} for each in content)
 
 
 def _only_results(content: Sequence[object]) -> bool:

@@ -43,6 +43,9 @@ class ModelRequest:
     `tools` of the vendor, which stand beside ours; and `extra_body`, whose fields go before all
     others.
     """
+    tries: int | None = None
+    """How often a model that fails before it says anything is asked, before the loop is told; None
+    for as often as the runtime asks by itself. A loop that asks again by itself says 1."""
 
 
 class ModelPort(Protocol):
@@ -189,10 +192,18 @@ def register_provider(vendor: str, factory: ProviderFactory) -> None:
     _factories[vendor] = factory
 
 
+_adapters: dict[Callable[[object], bool], Callable[[Any], ModelPort]] = {}
+
+
+def register_adapter(fits: Callable[[object], bool], adapt: Callable[[Any], ModelPort]) -> None:
+    """Let models be given in another form than a port: what fits becomes one."""
+    _adapters[fits] = adapt
+
+
 def resolve_model(model: str | ModelPort) -> ModelPort:
     """Return the port of a model: by a name of one's own, or by `vendor/model`.
 
-    A port stands for itself.
+    A port stands for itself, and so does what an adapter is registered for.
 
     Raises:
         SetupError: When the name is not known; the text lists those that are. Also when a port is
@@ -204,7 +215,7 @@ def resolve_model(model: str | ModelPort) -> ModelPort:
     return make_port(model) if named is None else _checked(named())
 
 
-def make_port(model: str, **connection: str) -> ModelPort:
+def make_port(model: str, **connection: Any) -> ModelPort:
     """Return the port of `vendor/model`, with an address and a key of its own where given.
 
     Raises:
@@ -235,6 +246,9 @@ def make_port(model: str, **connection: str) -> ModelPort:
 
 
 def _checked(port: ModelPort) -> ModelPort:
+    for fits, adapt in _adapters.items():
+        if fits(port):
+            return adapt(port)
     if isinstance(port, type):
         raise SetupError(f"the model port {port.__name__!r} is a class; give an instance of it")
     name: object = getattr(port, "name", None)

@@ -16,8 +16,8 @@ from .aggregate import LastAggregator
 from .closing import closing, closing_opened
 from .errors import AgentError, HookDeferred, InvalidArguments, ToolTimedOut
 from .guard import Raised, outcome_of, outcome_of_call, unwrapped
-from .jsonable import bounded, clean_text
-from .messages import ToolResult
+from .jsonable import MAX_TEXT, bounded, clean_text
+from .messages import ToolResult, has_pictures
 from .tasks import in_thread
 from .time_limit import limited
 from .tool_context import ToolContext, running_call, running_context
@@ -139,6 +139,15 @@ async def _called(
     return value
 
 
+def _bounded(value: Any) -> Any:
+    """Return the value cut to what a model is told; a picture cannot be cut, and may be longer."""
+    return bounded(value, MAX_PICTURES if has_pictures(value) else MAX_TEXT)
+
+
+MAX_PICTURES = 5 * 1024 * 1024
+"""How many characters a result may have that holds pictures or documents."""
+
+
 class _Pieces:
     """What a call gives piece by piece: told at once, and gathered."""
 
@@ -163,14 +172,14 @@ def _given(tool: Tool, value: object) -> Given:
     """Return what a call gave, and what its model is told of it."""
     pieces = value if isinstance(value, _Pieces) else None
     result = value if pieces is None else pieces.result
-    content = bounded(plain_value(result))
+    content = _bounded(plain_value(result))
     if tool.to_model_input is not None:
         told = tool.to_model_input(result)
     elif pieces is not None:
         told = pieces.told
     else:
         return Given(content)
-    other = bounded(plain_value(told))
+    other = _bounded(plain_value(told))
     if other == content:
         return Given(content)
     # To be told nothing is something else than to be told nothing else.

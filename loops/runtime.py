@@ -118,6 +118,24 @@ class Runtime(Protocol):
         """Whether a resumed run has not yet come to where it was before."""
         ...
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the runtime itself keeps what is added to the history, and lives on after us.
+
+        Such a runtime also asks again by itself for a reply that broke off, and voids what was
+        shown of it.
+        """
+        ...
+
+    async def checkpoint(self, marker: Mapping[str, Any] | None = None) -> None:
+        """Return when all that was yielded and added to the history so far is kept.
+
+        Args:
+            marker: What the session's next runs are shown instead of its earlier messages; its
+                `first_kept` is the place in the history of the first message that is still shown.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:

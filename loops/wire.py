@@ -15,6 +15,7 @@ from .events import (
     HookEvent,
     Ping,
     ReasoningDelta,
+    Retry,
     TextDelta,
     Unknown,
 )
@@ -141,7 +142,8 @@ class StrayTurn(Protocol):
 def as_event(yielded: object) -> AgentEvent | None:
     """Return what a loop yielded as an event; None for a stray `Turn`, which says nothing new.
 
-    A string is text, a dict is what its `type` says: text, thinking, ping, or an event of its own.
+    A string is text, a dict is what its `type` says: text, thinking, ping, reset, or an event of
+    its own. What belongs to a turn may say so by attributes `turn` and `block`.
 
     Raises:
         BadYield: When the value is nothing of these.
@@ -149,7 +151,7 @@ def as_event(yielded: object) -> AgentEvent | None:
     if isinstance(yielded, Event):
         return cast("AgentEvent", yielded)
     if isinstance(yielded, str):
-        return TextDelta(0, yielded)
+        return TextDelta(_block(yielded), str(yielded), turn=_turn(yielded))
     if isinstance(yielded, Mapping):
         return _event_of_dict(cast("Mapping[str, Any]", yielded))
     if isinstance(yielded, StrayTurn):
@@ -160,19 +162,33 @@ def as_event(yielded: object) -> AgentEvent | None:
 
 
 def _event_of_dict(yielded: Mapping[str, Any]) -> AgentEvent:
+    block, turn = _block(yielded), _turn(yielded)
     match yielded:
         case {"type": "text", "text": str(text)}:
-            return TextDelta(0, text)
+            return TextDelta(block, text, turn=turn)
         case {"type": "thinking", "thinking": str(text)}:
-            return ReasoningDelta(0, text)
+            return ReasoningDelta(block, text, turn=turn)
         case {"type": "ping"}:
             return Ping()
+        case {"type": "reset", "reason": str(reason)}:
+            return Retry(reason=reason, turn=turn)
         case {"type": str(name)} if name:
-            return Custom(name, dict(yielded))
+            return Custom(name, dict(yielded), turn=turn)
         case _:
             raise BadYield(
                 f"a dict that a loop yields names its 'type' as text; it yielded {_shown(yielded)}"
             )
+
+
+def _turn(yielded: object) -> int | None:
+    """Return the number of the turn that a string or a dict comes from, where it says so."""
+    turn: object = getattr(yielded, "turn", None)
+    return turn if isinstance(turn, int) else None
+
+
+def _block(yielded: object) -> int:
+    block: object = getattr(yielded, "block", 0)
+    return block if isinstance(block, int) else 0
 
 
 def _shown(value: object) -> str:

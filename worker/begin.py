@@ -18,6 +18,7 @@ from .keys import Keys
 from .link import Link
 from .queue import Claim
 from .run_record import RunRecord, decode_run, pairs
+from .window import SessionWindow, read_messages
 
 _DIGEST = 10
 """The length of a packed digest: two bytes of index, eight of digest."""
@@ -36,8 +37,8 @@ class Begun:
     """Digests of the yields that stand in the log, and that this pass has not met yet."""
     handed: list[str]
     """Answers from elsewhere, in the order in which they reached the loop."""
-    prefix: Messages
-    """The session's messages before the run."""
+    window: SessionWindow
+    """What the run sees of its session's messages before it."""
     input: Messages
     failures: dict[str, int]
     """How often the provider of a turn has failed in the middle, by turn key."""
@@ -100,7 +101,8 @@ async def begin(
 
 
 def _begun(reply: list[Any]) -> Begun:
-    _, epoch, record, journal, calls, yields, handed, input_, prefix, steers, stored = reply
+    _, epoch, record, journal, calls, yields, handed, input_, prefix, steers, stored = reply[:11]
+    kept, marks, marker = reply[11:]
     fields = pairs(record)
     return Begun(
         epoch=epoch,
@@ -109,7 +111,12 @@ def _begun(reply: list[Any]) -> Begun:
         calls=_ledger(pairs(calls)),
         published=_published(yields),
         handed=[key.decode() for key in handed],
-        prefix=Messages(Message.from_raw(orjson.loads(message)) for message in prefix),
+        window=SessionWindow(
+            first=kept,
+            marks=marks,
+            marker=orjson.loads(marker) if marker else None,
+            messages=read_messages(prefix),
+        ),
         input=Messages(Message.from_raw(message) for message in orjson.loads(input_)),
         failures={
             name.removeprefix("failed:"): int(count)

@@ -26,6 +26,7 @@ from .runtime import QueueRuntime
 from .turns import Turns
 from .waits import Waits
 from .working import WorkerResources
+from .workspaces import workspace_of
 from .writer import Writer
 
 
@@ -60,6 +61,7 @@ def gear_of(
     """
     link, settings, app = resources.link, resources.settings, resources.app
     context = context_of(app, begun)
+    context.workspace = workspace_of(settings, place.tenant, begun.run.session_id)
     writer = Writer(link, place.record, begun.epoch, services)
     publisher = _publisher(app, begun, writer)
     publisher.follow(context)
@@ -88,7 +90,7 @@ def gear_of(
 def _publisher(app: App, begun: Begun, writer: Writer) -> Publisher:
     agent = app.agents[begun.run.agent]
     ahead = agent.LOOP_BUFFER if isinstance(agent, Agent) else None
-    return Publisher(writer, Outbox(begun.published), base=len(begun.prefix), ahead=ahead)
+    return Publisher(writer, Outbox(begun.published), base=len(begun.window.history), ahead=ahead)
 
 
 def _offer(app: App, begun: Begun, context: Context) -> Offer:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from loops.errors import AlreadySettled, HookGone, InvalidInput, UnknownHook, UnknownRun
 from loops.question import Answer
 
+from .answers import HOOK
 from .calls import RunPlace
 from .hook_desk import close_hook
 from .keys import Keys
@@ -20,6 +21,15 @@ from .run_record import instant
 
 ANSWER_LIMIT = 128 * 1024
 """How many bytes an answer may have as JSON: it is told whole, and no event is above 256 KB."""
+
+
+_ABOUT = b"|about"
+"""How the field of a hook's record ends that says what is asked."""
+
+
+def _asks(field: bytes) -> bool:
+    """Say whether the field is what a hook asks; sleeps and children ask nothing."""
+    return field.startswith(HOOK.encode()) and field.endswith(_ABOUT)
 
 
 class HookRecord(BaseModel):
@@ -75,6 +85,13 @@ class Hooks:
         hooks = await self._read(tenant, [name.partition(" ")[::2] for name in names])
         return HookPage(hooks, names[-1] if len(names) == limit else None)
 
+    async def open_of(self, tenant: str, run_id: str) -> list[HookRecord]:
+        """Return the open hooks of a run, in no order."""
+        fields = await self._link.command("HKEYS", self._keys.run(tenant, run_id).hooks)
+        keys = [name.removesuffix(_ABOUT).decode() for name in fields if _asks(name)]
+        hooks = await self._read(tenant, [(run_id, key) for key in keys])
+        return [hook for hook in hooks if hook.status == "open"]
+
     async def load(self, tenant: str, run_id: str, label: str) -> HookRecord:
         """Return the last hook of the label.
 
@@ -93,6 +110,8 @@ class Hooks:
         return (await self._read(tenant, [(run_id, key.decode())]))[0]
 
     async def _read(self, tenant: str, wanted: list[tuple[str, str]]) -> list[HookRecord]:
+        if not wanted:
+            return []
         replies = await self._link.all(
             (
                 "HMGET",

@@ -74,10 +74,21 @@ class Idling:
         """Count a wait less, and return when the run has a slot again."""
         self._waits -= 1
         self._note()
+        self._begin_anew()
         self._became_idle.clear()
         if self._freed is not None:
             self._go_on.set()
             await asyncio.wait({self._freed})
+
+    def _begin_anew(self) -> None:
+        """Let the idle time begin anew: an answer that was handed over is something that happened.
+
+        Else a run that waits for more could be left before its loop had a chance to take this one.
+        """
+        if self._idle_since is not None:
+            now = monotonic()
+            self._idled += now - self._idle_since
+            self._idle_since = now
 
     async def until_still(self) -> None:
         """Wait until all that the run does is wait, be it for its provider."""

@@ -105,7 +105,7 @@ class RecordedTurn:
 
 def encode_message(message: Message) -> bytes:
     """Write a message as a session keeps it; what JSON cannot carry is replaced."""
-    raw = message.raw()
+    raw = message.stored()
     try:
         return orjson.dumps(raw)
     except TypeError:

@@ -97,6 +97,11 @@ class SessionKeys:
         return f"{self.record}:messages"
 
     @property
+    def markers(self) -> str:
+        """A list of what stands for the session's older part, append-only; the newest counts."""
+        return f"{self.record}:markers"
+
+    @property
     def queue(self) -> str:
         """A list of the runs that wait for the session."""
         return f"{self.record}:queue"

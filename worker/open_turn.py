@@ -167,8 +167,7 @@ class DurableTurn:
     async def _failed(self, error: ProviderError) -> None:
         """Return when the provider is to be asked again in place."""
         self.failures += 1
-        has_output = any(not isinstance(event, StreamStart) for event in self._given)
-        if has_output and (self.has_started_call or (error.retryable and not self._is_last)):
+        if self._has_output and (self.has_started_call or (error.retryable and not self._is_last)):
             await self._desk.fail_pass(self)
         if self._is_last or not error.retryable:
             end = {"stop_reason": "error"}
@@ -182,7 +181,14 @@ class DurableTurn:
 
     @property
     def _is_last(self) -> bool:
-        return self.failures >= FAILURES
+        tries = self._asked.request.tries
+        # What was shown of a reply only a new pass can void, so the loop's own number is for those
+        # that failed at once.
+        return self.failures >= (FAILURES if tries is None or self._has_output else tries)
+
+    @property
+    def _has_output(self) -> bool:
+        return any(not isinstance(event, StreamStart) for event in self._given)
 
     def _open(self) -> None:
         self._is_open = True

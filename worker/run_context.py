@@ -19,11 +19,13 @@ def context_of(app: App, begun: Begun) -> Context:
     run = begun.run
     context = app.context_of(
         run.agent,
-        Messages([*begun.prefix, *begun.input]),
+        Messages([*begun.window.history, *begun.input]),
         metadata=run.metadata,
         chat_id=run.session_id,
     )
+    context.approvals, context.declined = run.granted
     context.run, context.attempt = run.id, run.attempt
+    context.marker = begun.window.shown_marker()
     context.origin = run.origin if run.retry_of else ""
     if run.budget is not None:
         context.budget = Budget(**run.budget).within(context.budget)

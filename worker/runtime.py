@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import orjson
+
 from loops.child_run import ChildRequest, ChildRun
 from loops.errors import RunLeft
 from loops.events import AgentEvent, ToolCallResult
@@ -61,6 +63,7 @@ class QueueRuntime:
         self._redactor = Redactor(desk.known_tools)
         self._waits = waits
         self._children = children
+        self._marks = 0
         self.steering = Steers(begun, publisher, lambda: turns.last_key)
         self.answers = waits.answers
         self.tally = turns.tally
@@ -246,6 +249,26 @@ class QueueRuntime:
         """Whether this pass has not yet come to where an earlier one was."""
         is_at_end = self.answers.is_caught_up and not self._begun.journal.unmet_turns()
         return not is_at_end
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what is added to the history is kept: it becomes the session's."""
+        return True
+
+    async def checkpoint(self, marker: Mapping[str, Any] | None = None) -> None:
+        """Return when all that was yielded and added to the history so far is kept.
+
+        Raises:
+            ReplayDiverged: When a message differs from the one that an earlier pass added.
+            RunLeft: When the pass owns its run no more.
+        """
+        self._refuse_when_left()
+        if marker is None:
+            await self._publisher.send("append_yields")
+            return
+        place, told = self._begun.window.marked(marker, self._marks)
+        self._marks += 1
+        await self._publisher.send("mark_session", *place, orjson.dumps(told))
 
     # -- the end
 

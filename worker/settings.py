@@ -128,7 +128,9 @@ class Settings(BaseModel):
     namespace: str = Field(
         "loopmill", pattern=f"^{NAME.pattern}$", description="What all names in Redis begin with."
     )
-    data: Path = Field(Path(".loopmill"), description="Folder of the embedded server.")
+    data: Path = Field(
+        Path(".loopmill"), description="Folder of the embedded server, and of sessions' files."
+    )
     lease: Duration = Field(
         timedelta(seconds=10), description="How long a claim lasts without a renewal."
     )

@@ -14,6 +14,8 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
+import orjson
+
 from loops.app import App
 from loops.errors import UnknownLoop
 from loops.hook_registry import HookRegistry, join_hook_registry
@@ -33,6 +35,7 @@ from .progress import ProgressFeed
 from .queue import POISON, Claim, Stop
 from .tool_hooks import ToolHooks, ToolRuntime
 from .working import WorkerResources
+from .workspaces import workspace_of
 
 GRACE = timedelta(seconds=5)
 """How long a tool may take to end when its time is over or it is cancelled; then it is left to
@@ -55,6 +58,8 @@ class StartedCall:
     run_id: str
     origin: str
     """The run with whose work it goes on, empty for none."""
+    approvals: frozenset[str] = frozenset()
+    """The keys of the calls that a person has granted."""
 
 
 class ToolJob:
@@ -164,9 +169,10 @@ class ToolJob:
             claim.released = True
             return None
         call = ToolCall.decode(reply[1])
-        agent, session_id, run_id, origin = (part.decode() for part in reply[3:])
+        agent, session_id, run_id, origin = (part.decode() for part in reply[3:7])
+        approvals = frozenset(orjson.loads(reply[7])[0]) if reply[7] else frozenset[str]()
         logger.debug("⇢ tool %s of %s %s", call.name, run_id, self._key)
-        return StartedCall(call, reply[2], agent, session_id, run_id, origin)
+        return StartedCall(call, reply[2], agent, session_id, run_id, origin, approvals)
 
     async def _until_over(self, started: StartedCall) -> None:
         """Wait until the call has its result, or is cancelled."""
@@ -223,7 +229,9 @@ class ToolJob:
 
     def _context_of(self, started: StartedCall) -> ToolContext:
         return ToolContext(
+            workspace=workspace_of(self._settings, self._place.tenant, started.session_id),
             chat_id=started.session_id,
+            approvals=started.approvals,
             run=started.run_id,
             origin=started.origin,
             call=started.call,

@@ -4,9 +4,10 @@ A reply that the service pauses (`pause_turn`) is asked to go on with what it ha
 stays one reply.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import TypedDict, Unpack
 
 import httpx
 
@@ -15,11 +16,12 @@ from loops.errors import Refused, SetupError, Unavailable
 from loops.jsonable import cut_text
 from loops.messages import Message, Usage
 from loops.model import Limits, ModelRequest
+from loops.naming import refuse_unknown
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
 from .anthropic_request import to_wire
 from .anthropic_wire import AnthropicReader
-from .connection import address_of, connection_of
+from .connection import address_of, connection_of, named
 from .exchange import IDLE, Exchange, body_of, exchange
 from .told import is_blank
 from .vendors import ANTHROPIC
@@ -28,6 +30,18 @@ VERSION = "2023-06-01"
 
 PAUSES = 10
 """How often one reply may be paused by the service."""
+
+
+class AnthropicOptions(TypedDict, total=False):
+    """What else a model is made with."""
+
+    client: httpx.AsyncClient | None
+    caches: bool
+    """Whether what stays the same from turn to turn is marked, so that it is read once."""
+    idle: timedelta
+    """How long nothing may come, and how long nothing but signs of life."""
+    headers: Mapping[str, str]
+    """What is sent with each request besides."""
 
 
 class AnthropicModel:
@@ -39,15 +53,14 @@ class AnthropicModel:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        client: httpx.AsyncClient | None = None,
-        caches: bool = True,
-        idle: timedelta = IDLE,
+        **options: Unpack[AnthropicOptions],
     ) -> None:
         """Take what is not given from `ANTHROPIC_BASE_URL` (without `/v1`), `ANTHROPIC_API_KEY`.
 
         Raises:
-            SetupError: When there is no key.
+            SetupError: When there is no key, or an option does not exist.
         """
+        refuse_unknown(options, AnthropicOptions.__annotations__, subject="AnthropicModel")
         self.name = f"anthropic/{name}"
         reached = connection_of(self.name, ANTHROPIC, base_url=base_url, api_key=api_key)
         if not reached.key:
@@ -59,9 +72,10 @@ class AnthropicModel:
         self._key = reached.key
         self.account = reached.account
         self.limits = Limits()
-        self._client = client
-        self._caches = caches
-        self._idle = idle
+        self._client = options.get("client")
+        self._caches = options.get("caches", True)
+        self._idle = options.get("idle", IDLE)
+        self._headers = named(options.get("headers", {}))
 
     def __repr__(self) -> str:
         return f"<AnthropicModel {self.name}>"
@@ -99,9 +113,11 @@ class AnthropicModel:
 
     def _exchange(self, request: ModelRequest) -> Exchange:
         betas = request.params.get("betas", [])
-        headers = {"x-api-key": self._key, "anthropic-version": VERSION}
+        own = {"x-api-key": self._key, "anthropic-version": VERSION}
+        headers = {**own, **self._headers}
         if betas:
-            headers["anthropic-beta"] = ",".join(betas)
+            told = headers.get("anthropic-beta")
+            headers["anthropic-beta"] = ",".join([*([told] if told else []), *betas])
         body = body_of(to_wire(request, caches=self._caches))
         return Exchange(self._url, headers, body, self._idle, self._key)
 

@@ -1,6 +1,7 @@
 """Where a service is asked, and with whose key; nothing here is ever shown with the key."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -57,6 +58,19 @@ def _checked(given: str | None, name: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise SetupError(f"the key ({name}) holds characters that no header can carry")
     return key
+
+
+def named(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers by their names in lower case, so that each is sent once.
+
+    Raises:
+        SetupError: When one holds what no header can carry; its value is not shown.
+    """
+    for name, value in headers.items():
+        told = f"{name}{value}"
+        if not (told.isascii() and told.isprintable()):
+            raise SetupError(f"the header {name!r} holds characters that no header can carry")
+    return {name.strip().lower(): value for name, value in headers.items()}
 
 
 def address_of(given: str, path: str) -> str:

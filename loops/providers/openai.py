@@ -1,7 +1,7 @@
 """Models behind OpenAI's Chat Completions, and behind all who speak that protocol."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -15,7 +15,7 @@ from loops.model import Limits, ModelRequest
 from loops.naming import refuse_unknown
 from loops.reply import ModelEvent
 
-from .connection import address_of, connection_of
+from .connection import address_of, connection_of, named
 from .exchange import IDLE, Exchange, body_of, exchange
 from .openai_request import to_wire
 from .openai_wire import OpenAIReader
@@ -33,6 +33,8 @@ class OpenAIOptions(TypedDict, total=False):
     """Keeps the addresses that do not know the option to tell what a reply has cost."""
     idle: timedelta
     """How long nothing may come, and how long nothing but signs of life."""
+    headers: Mapping[str, str]
+    """What is sent with each request besides."""
 
 
 class OpenAIModel:
@@ -73,6 +75,7 @@ class OpenAIModel:
         self._client = options.get("client")
         self._idle = options.get("idle", IDLE)
         self._silent = options.get("silent", set[str]())
+        self._headers = named(options.get("headers", {}))
 
     def __repr__(self) -> str:
         return f"<OpenAIModel {self.name}>"
@@ -105,7 +108,8 @@ class OpenAIModel:
         if wish is not None and wish.is_on and self._dialect.thinking is None:
             _warn_of(self._vendor)
         body = to_wire(request, self._dialect, tells_usage=self._url not in self._silent)
-        headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        own = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {**own, **self._headers}
         asked = Exchange(self._url, headers, body_of(body), self._idle, self._key)
         reader = OpenAIReader(self.name, secret=self._key)
         return exchange(asked, self.name, reader, client=self._client)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import loops as ai
+from tests.kills.kit import KIT
 from tests.kills.more import MORE
 from tests.kills.scripts import TOOLS, Go, careful_model, model, publish
 
@@ -108,6 +109,7 @@ app = ai.App(
         "injecting": Injecting(model=model, tools=TOOLS),
         "careful": Careful(model=careful_model, tools=[*TOOLS, publish]),
         **MORE,
+        **KIT,
         "waiting": waiting,
     }
 )

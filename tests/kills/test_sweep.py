@@ -60,6 +60,12 @@ async def test_so_does_one_that_goes_on_with_the_work_of_another(stage: Stage) -
     await sweep(stage, "stormy", lambda: None, retries=True)
 
 
+@pytest.mark.parametrize("agent", ["kit", "written-out"])
+async def test_so_does_a_loop_of_the_kit(stage: Stage, agent: str) -> None:
+    """Batches of calls with a summary between them; and a loop that keeps its answer by itself."""
+    await sweep(stage, agent, lambda: None)
+
+
 @pytest.mark.parametrize("agent", ["anthropic", "openai"])
 async def test_so_does_a_run_whose_provider_fails_in_between(
     wired_stage: Stage, provider: HostileProvider, agent: str

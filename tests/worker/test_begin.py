@@ -32,7 +32,12 @@ async def test_the_first_pass_starts_the_run(hands: Hands):
     begun = one.begun
     assert (begun.epoch, begun.run.status, begun.run.attempt) == (1, RunStatus.RUNNING, 1)
     assert [message.raw() for message in begun.input] == [USER]
-    assert (list(begun.prefix), begun.handed, begun.calls, begun.published) == ([], [], {}, {})
+    assert (list(begun.window.history), begun.handed, begun.calls, begun.published) == (
+        [],
+        [],
+        {},
+        {},
+    )
     assert begun.run.metadata == {"a": 1}
     started = (await hands.log(place))[-1]
     assert (started.type, started.data) == ("run.started", {"attempt": 1, "worker": "w"})
@@ -233,7 +238,7 @@ async def test_the_first_pass_fixes_the_sessions_messages_that_the_run_starts_wi
     two = await hands.take_over(one)
 
     for begun in (one.begun, two.begun):
-        assert [message.raw() for message in begun.prefix] == [USER, ASSISTANT]
+        assert [message.raw() for message in begun.window.messages] == [USER, ASSISTANT]
         assert [message.raw() for message in begun.input] == [USER]
 
 

@@ -4,7 +4,8 @@
 -- ARGV: queue key, job id, token, worker id, owner channel, lapses of the claim, reason of a retry or ''
 -- Returns {code, …}: 0 the claim is not ours, -1 nothing to drive (the job is gone), -2 its time to
 --   start is over, 1 then epoch, record, journal, calls, yields, handed, input, session prefix,
---   how many messages wait that were said to it, how many the session has of the run.
+--   how many messages wait that were said to it, how many the session has of the run, from which place on
+--   the prefix is, how many markers the session had, the newest of them or ''.
 -- uses: queue log run
 local record, queue, job = KEYS[1], ARGV[1], ARGV[2]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
@@ -60,7 +61,10 @@ redis.call('HSET', record, 'sent', string.format('%d.0', epoch))
 if not was[6] then
   redis.call('HSET', record, 'started', string.format('%d', now))
   -- A run that goes on with another one's work has its place in the session.
-  redis.call('HSETNX', record, 'session_start', redis.call('LLEN', was[5] .. ':messages'))
+  if redis.call('HSETNX', record, 'session_start', redis.call('LLEN', was[5] .. ':messages')) == 1 then
+    redis.call('HSET', record, 'session_kept', redis.call('HGET', was[5], 'kept') or 0,
+      'session_marks', redis.call('LLEN', was[5] .. ':markers'))
+  end
 end
 local said = '{"type":"' .. kind .. '","data":{"attempt":' .. string.format('%d', attempt)
   .. ',"worker":"' .. ARGV[4] .. '"'
@@ -74,11 +78,13 @@ if after then
 end
 append(record, count, said .. ']', now)
 expire_live(record, now, { ':yields' })
-local start = tonumber(redis.call('HGET', record, 'session_start'))
+local place = redis.call('HMGET', record, 'session_start', 'session_kept', 'session_marks')
+local start, kept, marks = tonumber(place[1]), tonumber(place[2] or 0), tonumber(place[3] or 0)
 return {
   1, epoch, redis.call('HGETALL', record), redis.call('HGETALL', record .. ':journal'),
   redis.call('HGETALL', record .. ':calls'), redis.call('LRANGE', yields, 0, -1),
   redis.call('LRANGE', record .. ':handed', 0, -1), redis.call('GET', record .. ':input'),
-  start > 0 and redis.call('LRANGE', was[5] .. ':messages', 0, start - 1) or {},
+  start > kept and redis.call('LRANGE', was[5] .. ':messages', kept, start - 1) or {},
   redis.call('LLEN', record .. ':steers'), math.max(0, redis.call('LLEN', was[5] .. ':messages') - start),
+  kept, marks, marks > 0 and redis.call('LINDEX', was[5] .. ':markers', marks - 1) or '',
 }

@@ -7,6 +7,6 @@ local session = KEYS[1]
 if redis.call('EXISTS', session) == 0 then return { -1, '' } end
 local owner = session_owner(session, ARGV[2], clock())
 if owner then return { 0, owner } end
-for _, part in ipairs({ '', ':messages', ':queue', ':runs' }) do redis.call('DEL', session .. part) end
+for _, part in ipairs({ '', ':messages', ':markers', ':queue', ':runs' }) do redis.call('DEL', session .. part) end
 redis.call('ZREM', KEYS[2], ARGV[1])
 return { 1, '' }

@@ -12,7 +12,7 @@ given, at = take(ARGV, at)
 local record, session, named = keys[1], keys[2], fields_of(given)
 local answer, made = asked_before(keys, given)
 if answer then return { answer, made } end
-local was = redis.call('HMGET', before, 'status', 'session_start', 'left')
+local was = redis.call('HMGET', before, 'status', 'session_start', 'left', 'session_kept', 'session_marks')
 if not was[1] then return { -1, '' } end
 if not TERMINAL[was[1]] then return { 0, was[1] } end
 local owner = session_owner(session, named.run_base, now)
@@ -24,9 +24,11 @@ if redis.call('ZCARD', named.queue_key) >= tonumber(given[4]) then return { 5, '
 local start = was[2] and tonumber(was[2])
 -- What was said to it and never taken in is said to this one.
 local said = start and was[3] and redis.call('LRANGE', session .. ':messages', -tonumber(was[3]), -1) or {}
-if start then cut_session(session, start) end
+if start then cut_session(session, start, was[4], was[5]) end
 make_run(keys, given, now)
-if start then redis.call('HSET', record, 'session_start', start) end
+if start then
+  redis.call('HSET', record, 'session_start', start, 'session_kept', was[4] or 0, 'session_marks', was[5] or 0)
+end
 if #said > 0 then
   redis.call('RPUSH', record .. ':steers', unpack(said))
   redis.call('HSET', record, 'said', #said)

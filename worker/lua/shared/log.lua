@@ -36,7 +36,7 @@ end
 local function keep_session(session)
   local retention = redis.call('HGET', session, 'retention')
   if not retention then return end
-  for _, part in ipairs({ '', ':messages', ':queue', ':runs' }) do
+  for _, part in ipairs({ '', ':messages', ':markers', ':queue', ':runs' }) do
     redis.call('PEXPIRE', session .. part, retention)
   end
 end

@@ -89,16 +89,21 @@ local function asks(record)
   return false
 end
 
--- The session keeps so many messages.
-local function cut_session(session, start)
-  local list = session .. ':messages'
-  if start == 0 then redis.call('DEL', list) else redis.call('LTRIM', list, 0, start - 1) end
+local function cut(list, count)
+  if count == 0 then redis.call('DEL', list) else redis.call('LTRIM', list, 0, count - 1) end
+end
+
+-- The session is as it was when a run began: so many messages, needed from a place on, so many markers.
+local function cut_session(session, start, kept, marks)
+  cut(session .. ':messages', tonumber(start))
+  cut(session .. ':markers', tonumber(marks or 0))
+  redis.call('HSET', session, 'kept', kept or 0)
 end
 
 -- Of a run that is rolled back the session keeps nothing.
 local function roll_back(record)
-  local run = redis.call('HMGET', record, 'rollback', 'session_key', 'session_start')
-  if run[1] and run[3] then cut_session(run[2], tonumber(run[3])) end
+  local run = redis.call('HMGET', record, 'rollback', 'session_key', 'session_start', 'session_kept', 'session_marks')
+  if run[1] and run[3] then cut_session(run[2], run[3], run[4], run[5]) end
 end
 
 local NEVER = '9007199254740991'

@@ -1,0 +1,274 @@
+"""One call of a model: who answers it, what its reader is shown, and its one answer.
+
+A tool that the agent offers on all workers is a job there; any other is carried out where the loop
+runs, and its answer is recorded. Whatever a tool does, there is an answer.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableSet
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypedDict, Unpack, cast
+
+import orjson
+
+from loops.approval import approved
+from loops.blocks import Raw
+from loops.context import Context
+from loops.fold import UNPARSED
+from loops.guard import Raised, outcome_of_call
+from loops.hook_registry import active_registry
+from loops.jsonable import jsonable
+from loops.local import LocalRuntime
+from loops.messages import ToolCall, ToolResult
+from loops.redact import hidden
+from loops.runtime import Runtime, Scope, active_scope
+from loops.tool_context import ToolContext
+
+from .asking import toolbox_here
+from .events import step
+from .handlers import Handler, handler_of, handler_tool, label_of, told
+from .risk import approval_key, risk
+from .shown import CallBlock
+from .toolbox import Entry, capabilities
+
+_ACTING = ("user", "workspace", "approvals", "auto", "modes", "skills")
+"""For whom a tool acts; the rest of its context is the call's own."""
+
+
+class Failure(str):
+    """What a model is told of a call that failed."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call that can be carried out."""
+
+    block: Raw
+    step: Raw
+    """What the reader is shown when it begins."""
+    work: Callable[[], Awaitable[Any]]
+    """Carries it out and gives what the tool gave, or a `Failure`."""
+    entry: Entry | None = None
+    card: Raw | None = None
+    """What the reader is shown when a person is asked first."""
+
+
+class Surroundings(TypedDict, total=False):
+    """What else decides how a call is carried out."""
+
+    network: bool
+    """Whether commands may reach the network."""
+    seen: MutableSet[str]
+    """The names of those tools of this turn that are called once at most."""
+    ctx: ToolContext | None
+    """For whom tools act; None for the run's own user."""
+    offered: Collection[str]
+    """The names that the model was offered; those of the request that the block answers, where
+    nobody says."""
+    declined: Collection[str]
+    """The keys of calls that a person has refused."""
+
+
+def dispatch(
+    block: Raw,
+    workspace: object,
+    timeout: float,
+    handlers: Mapping[str, Handler] | None = None,
+    **more: Unpack[Surroundings],
+) -> tuple[Raw, Awaitable[Any]]:
+    """Return what the reader is shown of a call, and what gives its answer when it is awaited.
+
+    The answer is what the tool gave, or a text that begins with `Error:`; it is never raised.
+
+    Args:
+        block: The call, as it stands in a `Turn`.
+        workspace: The folder that tools work in.
+        timeout: Seconds that a command may take.
+        handlers: Functions that answer calls, by name.
+        more: See `Surroundings`. What was not offered to the model is refused.
+    """
+    planned = Desk(workspace, timeout, handlers or {}, **more).plan(block)
+    return planned.step, planned.work()
+
+
+class Desk:
+    """Plans calls for one loop."""
+
+    def __init__(
+        self,
+        workspace: object,
+        timeout: float,
+        handlers: Mapping[str, Handler],
+        **more: Unpack[Surroundings],
+    ) -> None:
+        self._timeout = timedelta(seconds=timeout)
+        self._handlers = handlers
+        self._more = more
+        self._seen = more.get("seen", set[str]())
+        scope, ctx = active_scope(), more.get("ctx")
+        given = _given(scope)
+        self._ctx = replace(ctx or given, workspace=workspace or (ctx or given).workspace)
+        self._acts_otherwise = any(
+            getattr(self._ctx, name) != getattr(given, name) for name in _ACTING
+        )
+        self._runtime: Runtime = LocalRuntime(self._ctx) if scope is None else scope.runtime
+        self._toolbox = toolbox_here()
+
+    def plan(self, block: Raw) -> Planned:
+        """Return what is to be done for a call."""
+        call, arguments = _call_of(block)
+        entry = self._entry(block, call.name)
+        if entry is None:
+            return _refused(block, f"there is no tool named {call.name[:64]!r} that you may call")
+        if entry.once:
+            if call.name in self._seen:
+                return _refused(block, f"{call.name!r} may be called once in a turn")
+            self._seen.add(call.name)
+        key = approval_key(call.name, arguments)
+        if key in self._more.get("declined", ()):
+            return _refused(block, "a person did not approve this call")
+        told_of = hidden(arguments, entry.tool.redact)
+        label = outcome_of_call(partial(label_of, entry.label, told_of))
+        shown = call.name if isinstance(label, Raised) else label
+        is_asked = self._asks(entry, call, arguments, key)
+        card = _card(block, told_of, key, shown) if is_asked else None
+        if card is not None and self._is_alone:
+            return Planned(block, _step(block, shown), partial(_handed_over, card), entry)
+        answer = partial(self._answer, entry, call, is_asked=is_asked)
+        return Planned(block, _step(block, shown), answer, entry, card)
+
+    def _entry(self, block: Raw, name: str) -> Entry | None:
+        offered = self._more.get("offered")
+        if offered is None and isinstance(block, CallBlock):
+            offered = block.offered
+        if offered is not None and name not in offered:
+            return None
+        own = self._toolbox.get(name)
+        handler = self._handlers.get(name)
+        if handler is not None:
+            is_same = own is not None and handler_of(own.tool) is handler
+            return own if is_same else Entry(handler_tool(name, handler), is_shown=True)
+        if own is not None or offered is None:
+            return own
+        network = self._more.get("network", False)
+        built_in = capabilities(bash_timeout=self._timeout, network=network)
+        entries = (entry for each in built_in.values() for entry in each)
+        return next((entry for entry in entries if entry.tool.name == name), None)
+
+    def _asks(self, entry: Entry, call: ToolCall, arguments: Mapping[str, Any], key: str) -> bool:
+        """Say whether a person is asked before the call is carried out."""
+        if key in self._ctx.approvals:
+            return False
+        wanted = outcome_of_call(partial(entry.tool.wants_approval, arguments))
+        danger = risk(call.name, arguments)
+        is_risky = danger == "destructive" or (danger is not None and not self._ctx.auto)
+        return is_risky or wanted is True
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether nobody could answer while the run goes on: no app runs it, in this process."""
+        return active_registry() is None and not self._runtime.keeps
+
+    async def _answer(self, entry: Entry, call: ToolCall, *, is_asked: bool) -> Any:
+        tool = told(entry.tool, self._for_whom) if self._acts_otherwise else entry.tool
+        if entry.via:
+            arguments = outcome_of_call(call.parsed)
+            if isinstance(arguments, Raised):
+                return Failure(f"Error: {arguments.text}")
+            wrapped = {"tool": entry.via, "arguments": arguments}
+            call = replace(call, name=tool.name, arguments=orjson.dumps(wrapped).decode())
+        if is_asked:
+            granted = await approved(call, replace(tool, require_approval=True), self._runtime)
+            if isinstance(granted, ToolResult):
+                return _outcome(granted)
+            call = granted
+        return _outcome(await self._runtime.call(call, tool, self._overrides(call)))
+
+    def _overrides(self, call: ToolCall) -> dict[str, Any] | None:
+        """Return the time limit of a command, where the model wants more than it may have."""
+        if call.name != "bash":
+            return None
+        limit = round(self._timeout / timedelta(milliseconds=1))
+        wanted = _call_arguments(call).get("timeout")
+        is_less = isinstance(wanted, int) and 0 < wanted <= limit
+        return None if is_less else {"timeout": limit}
+
+    def _for_whom(self, context: ToolContext) -> ToolContext:
+        return replace(context, **{name: getattr(self._ctx, name) for name in _ACTING})
+
+
+def _given(scope: Scope | None) -> ToolContext:
+    """Return what the runtime itself tells a tool of whom it acts for."""
+    context = scope.context if scope is not None else None
+    return context.tool_context() if isinstance(context, Context) else ToolContext()
+
+
+def _call_of(block: Raw) -> tuple[ToolCall, dict[str, Any]]:
+    given: object = block.get("input")
+    arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
+    if set(arguments) == {UNPARSED}:
+        written = str(arguments[UNPARSED])
+    else:
+        wish: object = given or arguments
+        written = orjson.dumps(jsonable(wish)).decode()
+    key = str(block.get("call") or "")
+    turn, _, number = key.rpartition(".")
+    call = ToolCall(
+        id=str(block.get("id") or ""),
+        key=key,
+        name=str(block.get("name") or ""),
+        arguments=written,
+        turn=turn,
+        block=int(number) if number.isdigit() else 0,
+    )
+    return call, arguments
+
+
+def _call_arguments(call: ToolCall) -> dict[str, Any]:
+    parsed = outcome_of_call(call.parsed)
+    return {} if isinstance(parsed, Raised) else parsed
+
+
+def _step(block: Raw, label: str) -> Raw:
+    is_announced = isinstance(block, CallBlock) and block.is_announced
+    name = None if is_announced else str(block.get("name"))
+    return step(label, tool=name, id=str(block.get("id") or block.get("call") or ""))
+
+
+def _card(block: Raw, arguments: Mapping[str, Any], key: str, label: str) -> Raw:
+    name = str(block.get("name"))
+    return {
+        "type": "ui",
+        "action": "confirm",
+        "id": block.get("id"),
+        "tool": name,
+        "tool_name": name,
+        "key": key,
+        "label": f"approve_{block.get('id') or block.get('call')}",
+        "step": label,
+        "args": dict(arguments),
+        "risk": risk(name, arguments) or "write",
+    }
+
+
+def _refused(block: Raw, text: str) -> Planned:
+    async def answer() -> Any:
+        return Failure(f"Error: {text}")
+
+    return Planned(block, {**_step(block, ""), "ok": False}, answer)
+
+
+async def _handed_over(card: Raw) -> Raw:
+    """Return the card as what the call gave: it is the person's turn, and the next run's."""
+    return {**card, "ack": "Not carried out: a person is asked first, and their answer comes next."}
+
+
+def _outcome(result: ToolResult) -> Any:
+    given = result.content if result.told is None else result.told
+    if not result.is_error:
+        return given
+    text = given if isinstance(given, str) else result.text
+    return Failure(text if text.startswith("Error:") else f"Error: {text}")
