@@ -85,6 +85,9 @@ class Teller:
             self._lines.flush()
         elif seen.type == "call.finished":
             self._written[seen.data["call"]] = (seen.data["name"], seen.data["arguments"])
+        elif seen.type == "tool.queued":
+            # A loop need not show what its model wrote.
+            self._written.setdefault(seen.data["call"], (seen.data.get("name", ""), ""))
 
     def _say(self, text: str) -> None:
         self._words.write(text)

@@ -7,7 +7,7 @@ import sys
 
 from .measuring import ROOT
 
-ALL = ("queue", "runs", "streams", "memory", "growth", "providers")
+ALL = ("queue", "runs", "streams", "memory", "growth", "providers", "sessions")
 
 
 def main() -> int:

@@ -36,6 +36,10 @@ class RunOptions(TypedDict, total=False):
     chat_id: str | None
     user: Any
     workspace: Any
+    approvals: Sequence[str]
+    declined: Sequence[str]
+    auto: bool
+    sessions: Any
     max_turns: int
     budget: Budget | None
 

@@ -2,6 +2,8 @@
 
 import re
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from loops.kit import LLM
 from loops.kit.options import Options
 from loops.providers.scripted import call, scripted
 from tests.readme import ROOT, Reader, blocks, pattern_of
+from tests.worker.driving import TENANT, Mill, resources_over, settings
+from worker.calls import RunPlace
+from worker.link import Link
+from worker.new_run import NewRun
 
 PAGE = ROOT / "docs" / "kit.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -61,14 +67,15 @@ def test_links_lead_somewhere() -> None:
     assert [link for link in links if not (PAGE.parent / link).exists()] == []
 
 
+async def pay(inp: Raw) -> str:
+    return "paid"
+
+
 def payer() -> LLM:
     def answer(history: list[Raw]) -> object:
         content = history[-1]["content"]
         is_paid = isinstance(content, list) and content[0]["content"] == "paid"
         return "Done." if is_paid else [call("pay", euros=5)]
-
-    async def pay(inp: Raw) -> str:
-        return "paid"
 
     llm = LLM().model(scripted(answer)).tools([PAY])  # type: ignore[arg-type]  # it gives answers
     return llm.on("pay", pay, require_approval=True, has_details=True)
@@ -85,6 +92,40 @@ async def test_without_an_app_a_run_ends_with_the_card_and_the_next_brings_the_a
     said = [each async for each in llm.run(context=granted) if isinstance(each, str)]
 
     assert "".join(said) == "Done."
+
+
+@asynccontextmanager
+async def serving(mill: Mill) -> AsyncIterator[None]:
+    try:
+        await mill.worker("runs", concurrency=1)
+        await mill.worker("tools", concurrency=1)
+        yield
+    finally:
+        await mill.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_calls_of_an_agent_in_a_function_are_jobs_if_the_app_knows_its_tools(
+    link: Link, *, is_known: bool
+) -> None:
+    llm = payer().on("pay", pay, has_details=True)
+
+    async def around(context: ai.Context) -> AsyncIterator[object]:
+        async for event in llm.run(context=context):
+            yield event
+
+    told = settings(namespace="t")
+    app = ai.App({"around": around}, tools=llm.agent_tools() if is_known else ())
+    mill = Mill(link, app, told, resources_over(link, told))
+    async with serving(mill):
+        new = NewRun("around", ai.Messages.of("Pay").raw)
+        created = await mill.resources.runs.create(TENANT, new)
+        place = RunPlace(mill.resources.keys, TENANT, created.run_id)
+        ended = await mill.ended(place)
+        log = await mill.log(place)
+
+    assert ended.run.output == "Done."
+    assert ("tool.queued" in [event.type for event in log]) is is_known
 
 
 async def no_loop(**given: object) -> None:

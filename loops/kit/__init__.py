@@ -19,6 +19,7 @@ from .llm import LLM
 from .making import make_provider
 from .provider import Provider
 from .session import Session
+from .shaping import tool_result
 from .stores import MemorySessions
 from .toolbox import build_tools
 from .turn import Turn
@@ -51,4 +52,5 @@ __all__ = [
     "events",
     "make_provider",
     "to_ui",
+    "tool_result",
 ]

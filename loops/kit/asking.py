@@ -12,13 +12,15 @@ from typing import Any
 from loops.blocks import Raw
 from loops.closing import close
 from loops.errors import Incomplete
+from loops.jsonable import jsonable
 from loops.messages import Messages
 from loops.model import ModelPort, ModelRequest, ToolSpec
 from loops.runtime import Runtime, active_scope, fallback_runtime
 
 from .plain import said, without_pictures
-from .shown import Reading
+from .shown import Reading, Shown
 from .toolbox import Toolbox
+from .turn import Turn
 
 MCP_BETA = "mcp-client-2025-04-04"
 """By which Anthropic's service is told that it is to ask servers of MCP itself."""
@@ -49,6 +51,7 @@ class PortProvider:
         self.port = port
         self._vision = vision
         self._tries = tries
+        self._alone: Runtime | None = None
 
     def asked_once(self) -> "PortProvider":
         """Return the provider for a loop that asks again by itself."""
@@ -89,19 +92,37 @@ class PortProvider:
         """
         question = Question(messages, system, tools, max_tokens, _params(tools, more))
         reading = Reading(frozenset(_named(tools)), toolbox_here().hides)
-        turn = await _runtime().open_turn(self._request(question), self.port)
+        runtime, beside = self._runtime(), list[dict[str, Any]]()
+        turn = await runtime.open_turn(self._request(question), self.port)
         reply = turn.events()
         try:
             async for event in reply:
-                for shown in (*self.aside(), *reading.take(event)):
+                beside += (taken := self.aside())
+                for shown in (*_of_turn(taken, turn.number), *reading.take(event)):
                     yield shown
         finally:
             if not reading.has_ended:
                 await turn.leave()
             await close(reply)
+        whole = self._whole(reading)
+        for shown in _of_turn(await self._noted(runtime, beside), turn.number):
+            if whole.replayed:
+                yield shown
+        yield whole
+
+    def _whole(self, reading: Reading) -> Turn:
         if not reading.has_ended:
             raise Incomplete(f"the reply of {self.model!r} broke off before its end; ask again")
-        yield reading.turn()
+        return reading.turn()
+
+    async def _noted(self, runtime: Runtime, beside: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return what the provider has shown beside its reply, also where the run is resumed.
+
+        There it is shown again, or else it stood for the same of a later turn.
+        """
+        if not hasattr(self.port, "aside"):
+            return []
+        return await runtime.note("aside", lambda: jsonable(beside))
 
     async def complete(self, *, messages: Sequence[Raw], system: str, max_tokens: int) -> str:
         """Return the text of a whole reply.
@@ -111,6 +132,14 @@ class PortProvider:
         """
         reply = self.stream(messages=messages, system=system, max_tokens=max_tokens)
         return "".join([each async for each in reply if isinstance(each, str)])
+
+    def _runtime(self) -> Runtime:
+        scope = active_scope()
+        if scope is not None:
+            return scope.runtime
+        # One runtime for all turns outside of a run, so that it numbers them: keys of calls differ.
+        self._alone = self._alone or fallback_runtime()
+        return self._alone
 
     def _request(self, question: Question) -> ModelRequest:
         messages = question.messages if self._vision else without_pictures(question.messages)
@@ -132,9 +161,8 @@ def toolbox_here() -> Toolbox:
     return toolbox if isinstance(toolbox, Toolbox) else Toolbox((), {}, ())
 
 
-def _runtime() -> Runtime:
-    scope = active_scope()
-    return fallback_runtime() if scope is None else scope.runtime
+def _of_turn(shown: Sequence[Mapping[str, Any]], turn: int) -> list[Shown]:
+    return [Shown(each, turn=turn) for each in shown]
 
 
 def _is_ours(tool: Raw) -> bool:

@@ -12,8 +12,10 @@ import orjson
 from loops.blocks import Raw
 from loops.context import Context
 from loops.messages import Message, Messages
+from loops.runtime import active_scope
 
 from .marker import head_before
+from .plain import read
 from .stores import MemorySessions, SessionStore, Window
 
 
@@ -80,6 +82,10 @@ class _InRun:
         await self._context.current_runtime().checkpoint()
 
     async def mark(self, marker: Raw) -> None:
+        scope = active_scope()
+        if scope is None or scope.context is not self._context:
+            # A conversation that a loop has besides its run's is no part of the run's session.
+            return
         moved = {name: self._history.front + marker[name] for name in ("first_kept", "cleared")}
         await self._context.current_runtime().checkpoint({**marker, **moved})
 
@@ -104,7 +110,7 @@ class _InStore:
             return
         # Counted from the end: a message that cannot be read leaves a hole.
         self._first = window.length - len(window.entries)
-        held = [Message.from_raw(each.message) for each in window.entries]
+        held = [read(each.message) for each in window.entries]
         front = head_before(
             (window.marker or {}).get("front", []), [each.raw() for each in held[:1]]
         )

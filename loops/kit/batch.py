@@ -14,7 +14,7 @@ from loops.tasks import Owner
 from loops.tool_runner import CALLS_PER_TURN
 
 from .dispatch import Planned
-from .estimate import tokens_of
+from .estimate import blocks_of, tokens_of
 from .events import PING
 from .kit_run import KitRun
 from .rows import log
@@ -97,6 +97,14 @@ async def answer(run: KitRun, turn: Turn) -> AsyncIterator[Any]:
     for shown in _shown(batch):
         yield shown
     yield batch
+
+
+def not_begun(messages: Sequence[Raw]) -> list[Raw]:
+    """Return the message that answers the calls of a reply that comes last; none if it has none."""
+    blocks = blocks_of(messages[-1]) if messages else []
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
+    answers = [Output(NOT_BEGUN, is_error=True).block(block["id"]) for block in calls]
+    return [{"role": "user", "content": answers}] if answers else []
 
 
 async def _keep(run: KitRun, batch: Batch) -> None:

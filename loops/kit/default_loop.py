@@ -8,7 +8,7 @@ from loops.context import Context
 from loops.errors import AgentError, ContextTooLong
 from loops.guard import Raised
 
-from .batch import Batch, answer
+from .batch import Batch, answer, not_begun
 from .beating import told
 from .deciding import GO_ON, Next, cut_results, decide
 from .events import callout, step
@@ -64,6 +64,7 @@ async def _loop(context: Context, options: Options, nest: Nest) -> AsyncIterator
     finally:
         # A run that is cancelled while it keeps something has not kept it.
         if not run.session.is_kept:
+            run.session.messages += not_begun(run.session.messages)
             await run.session.checkpoint()
 
 
@@ -72,6 +73,9 @@ async def _opening(run: KitRun) -> AsyncIterator[Any]:
     asked = run.session.request
     if asked is not None:
         await run.session.add_user(asked["content"])
+    else:
+        # What the loop around this one has said by `context.add` is heard as well.
+        await run.session.checkpoint()
     if run.session.issues:
         yield callout("Parts of this conversation were damaged and are mended.", "warning")
     async for shown in run.nest(discovered(run)):
@@ -163,7 +167,10 @@ async def _call(run: KitRun, _: str) -> AsyncIterator[Any]:
     turn = run.turn
     if turn is None:
         return
-    await run.session.checkpoint()
+    if not run.context.current_runtime().keeps:
+        # One that keeps the reply itself has it in the session with its results alone: a run that
+        # ends while it waits for them, and that nobody drives then, leaves no call without one.
+        await run.session.checkpoint()
     run.repetition.note(turn)
     async for shown in run.nest(answer(run, turn)):
         if isinstance(shown, Batch):

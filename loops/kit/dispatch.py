@@ -4,6 +4,7 @@ A tool that the agent offers on all workers is a job there; any other is carried
 runs, and its answer is recorded. Whatever a tool does, there is an answer.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableSet
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -34,6 +35,9 @@ from .toolbox import Entry, capabilities
 
 _ACTING = ("user", "workspace", "approvals", "auto", "modes", "skills")
 """For whom a tool acts; the rest of its context is the call's own."""
+
+
+logger = logging.getLogger("loopmill.kit")
 
 
 class Failure(str):
@@ -122,7 +126,7 @@ class Desk:
         call, arguments = _call_of(block)
         entry = self._entry(block, call.name)
         if entry is None:
-            return _refused(block, f"there is no tool named {call.name[:64]!r} that you may call")
+            return _refused(block, self._why_not(block, call.name[:64]))
         if entry.once:
             if call.name in self._seen:
                 return _refused(block, f"{call.name!r} may be called once in a turn")
@@ -140,10 +144,21 @@ class Desk:
         answer = partial(self._answer, entry, call, is_asked=is_asked)
         return Planned(block, _step(block, shown), answer, entry, card)
 
-    def _entry(self, block: Raw, name: str) -> Entry | None:
+    def _why_not(self, block: Raw, name: str) -> str:
+        if name in (self._offered(block) or ()):
+            logger.warning(
+                "! nothing answers the tool %r: LLM().on(%r, …) says what does", name, name
+            )
+            return f"{name!r} cannot be called: this program has no function for it"
+        return f"there is no tool named {name!r} that you may call"
+
+    def _offered(self, block: Raw) -> Collection[str] | None:
+        """Return the names of the tools that the model was offered; None where nobody knows."""
         offered = self._more.get("offered")
-        if offered is None and isinstance(block, CallBlock):
-            offered = block.offered
+        return block.offered if offered is None and isinstance(block, CallBlock) else offered
+
+    def _entry(self, block: Raw, name: str) -> Entry | None:
+        offered = self._offered(block)
         if offered is not None and name not in offered:
             return None
         own = self._toolbox.get(name)
@@ -212,8 +227,7 @@ def _call_of(block: Raw) -> tuple[ToolCall, dict[str, Any]]:
     if set(arguments) == {UNPARSED}:
         written = str(arguments[UNPARSED])
     else:
-        wish: object = given or arguments
-        written = orjson.dumps(jsonable(wish)).decode()
+        written = orjson.dumps(jsonable(block.get("input") or arguments)).decode()
     key = str(block.get("call") or "")
     turn, _, number = key.rpartition(".")
     call = ToolCall(

@@ -29,6 +29,7 @@ from loops.reply import (
     TextDelta,
     TextEnd,
     TextStart,
+    ToolStart,
 )
 
 from .asking import PortProvider
@@ -78,7 +79,7 @@ class ForeignPort:
         """
         with renaming(partial(failure_of, self.name)):
             reply = self._provider.stream(**_asked(request))
-            telling = _Telling()
+            telling = _Telling(request)
             try:
                 async for shown in reply:
                     if isinstance(shown, Turn):
@@ -108,9 +109,12 @@ class _Telling:
     A block ends when its whole reply is known, for only then its signature is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._has_begun = False
-        self._blocks: list[type[TextDelta] | type[ReasoningDelta]] = []
+        self._names = frozenset(tool.name for tool in request.tools)
+        self._blocks: list[type[TextDelta] | type[ReasoningDelta] | type[ToolStart]] = []
+        self._calls: dict[str, int] = {}
+        """The numbers of the calls that were announced, by their ids."""
 
     def take(self, shown: object) -> Iterator[ModelEvent]:
         match shown:
@@ -118,6 +122,8 @@ class _Telling:
                 yield from self._grow(TextDelta, said)
             case {"type": "thinking", "thinking": str(thought)}:
                 yield from self._grow(ReasoningDelta, thought)
+            case {"type": "step", "tool_name": str(name), "id": str(call_id)}:
+                yield from self._announce(call_id, name)
             case _:
                 return
 
@@ -130,6 +136,14 @@ class _Telling:
             block = len(self._blocks) - 1
             yield TextStart(block) if kind is TextDelta else ReasoningStart(block)
         yield kind(len(self._blocks) - 1, text)
+
+    def _announce(self, call_id: str, name: str) -> Iterator[ModelEvent]:
+        # What comes after it is another block, and keeps its place behind the call.
+        if call_id not in self._calls and name in self._names:
+            yield from self._begin()
+            self._calls[call_id] = len(self._blocks)
+            self._blocks.append(ToolStart)
+            yield ToolStart(self._calls[call_id], call_id, name)
 
     def _begin(self) -> Iterator[ModelEvent]:
         if not self._has_begun:
@@ -147,7 +161,9 @@ class _Telling:
         number = len(self._blocks)
         for block in turn.content:
             kind = str(block.get("type"))
-            if kind not in was_shown:
+            if block.get("id") in self._calls:
+                yield from _whole(block, self._calls[block["id"]], is_announced=True)
+            elif kind not in was_shown:
                 yield from _whole(block, number)
                 number += 1
             elif shown[kind]:
@@ -165,10 +181,11 @@ def _end(block: Raw, number: int) -> ModelEvent:
     return TextEnd(number, citations=block.get("citations"))
 
 
-def _whole(block: Raw, number: int) -> Iterator[ModelEvent]:
+def _whole(block: Raw, number: int, *, is_announced: bool = False) -> Iterator[ModelEvent]:
     message = Message.from_raw({"role": "assistant", "content": [block]})
     for event in events_of(message):
-        if not isinstance(event, StreamStart | StreamEnd):
+        is_known = isinstance(event, ToolStart) and is_announced
+        if not is_known and not isinstance(event, StreamStart | StreamEnd):
             # The event is this function's own.
             object.__setattr__(event, "block", number)
             yield event

@@ -15,7 +15,7 @@ from loops.errors import SetupError
 from loops.guard import Raised, outcome_of
 from loops.local import LocalRuntime
 from loops.model import ModelPort
-from loops.naming import NAME_RULE, is_name
+from loops.naming import NAME_RULE, did_you_mean, is_name
 from loops.runtime import Scope, active_scope, scoped
 from loops.tools import Tool
 
@@ -26,7 +26,7 @@ from .making import make_provider
 from .options import ToolSource
 from .provider import Provider
 from .session import Session
-from .toolbox import Entry, Own, OwnOptions, SearchMode, Toolbox, capabilities
+from .toolbox import CAPABILITIES, Entry, Own, OwnOptions, SearchMode, Toolbox, capabilities
 from .turn import Turn
 
 KitLoop = Callable[..., AsyncIterator[Any]]
@@ -71,8 +71,18 @@ class LLM:
         return self._with(tools=listed)
 
     def allowed_tools(self, names: Iterable[str]) -> Self:
-        """Offer these built-in ones instead of those before: Bash, Editor, WebFetch, WebSearch."""
-        return self._with(allowed_tools=list(names))
+        """Offer these built-in ones instead of those before: Bash, Editor, WebFetch, WebSearch.
+
+        Names of other programs' tools are passed over.
+
+        Raises:
+            SetupError: When one is nearly the name of a built-in one.
+        """
+        listed = list(names)
+        for name in listed:
+            if name not in CAPABILITIES and (near := did_you_mean(name, CAPABILITIES)):
+                raise SetupError(f"there is no built-in tool {name!r}{near}")
+        return self._with(allowed_tools=listed)
 
     def max_tokens(self, count: int) -> Self:
         """Let a reply be so long."""

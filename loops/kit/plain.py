@@ -4,11 +4,14 @@ What stands in a dict beside `role` and `content` is the kit's own: it is kept w
 no model is told.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from loops.blocks import Raw
 from loops.messages import Message
+
+logger = logging.getLogger("loopmill.kit")
 
 _SAID = frozenset({"role", "content"})
 
@@ -25,6 +28,15 @@ def to_message(raw: Mapping[str, Any]) -> Message:
 def to_raw(message: Message) -> Raw:
     """Return the plain dict of a message, with what is kept beside it."""
     return {**message.raw(), **message.meta}
+
+
+def read(stored: Mapping[str, Any]) -> Message:
+    """Return a message that was stored; what is none is empty, so that it keeps its place."""
+    try:
+        return Message.from_raw(stored)
+    except ValueError as error:
+        logger.warning("! a message of a session cannot be read and is passed over: %s", error)
+        return Message(role="system", content=[])
 
 
 def said(messages: Iterable[Mapping[str, Any]]) -> list[Message]:

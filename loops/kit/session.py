@@ -150,6 +150,9 @@ class Session:
         if self._has_request and (not tail or tail[0]["role"] == "user"):
             # It is still to be added, or its place is taken by what is added for it.
             history = history[1:]
+        if history == [to_message(each) for each in tail[: len(history)]]:
+            # A checkpoint before this one was broken off: it is the same that stands in both.
+            return
         self.messages[self._saved : self._saved] = [to_raw(message) for message in history]
 
     def rollback(self) -> None:

@@ -43,6 +43,15 @@ class Output:
         return {**told, "is_error": True} if self.is_error else told
 
 
+def tool_result(block: Raw, answer: Any) -> Raw:
+    """Return the block that answers a call with what `dispatch` gave for it."""
+    return shaped(Planned(block, {}, _nothing), answer).block(str(block.get("id") or ""))
+
+
+async def _nothing() -> None:
+    """Stand for work that is done."""
+
+
 def shaped(planned: Planned, given: Any) -> Output:
     """Return what becomes of what a call gave."""
     block, entry = planned.block, planned.entry

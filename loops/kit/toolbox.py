@@ -92,6 +92,10 @@ class Own:
         )
 
 
+CAPABILITIES = ("Bash", "Editor", "WebFetch", "WebSearch")
+"""The names by which built-in tools are allowed."""
+
+
 def capabilities(
     *, bash_timeout: timedelta = BASH, web_search: SearchMode = "brave", network: bool = False
 ) -> dict[str, list[Entry]]:

@@ -45,9 +45,9 @@ class Patient(ai.Context):
 
 def asking(*said: MessageLike, sessions: SessionStore | None = None, **fields: Any) -> Patient:
     """Return a run of the session `chat` that is asked something, in a store of its own."""
-    messages = list(said or ("How is it?",))
     store = MemorySessions() if sessions is None else sessions
-    return Patient(messages=messages, **{"chat_id": "chat", "sessions": store, **fields})
+    usual = {"messages": list(said or ("How is it?",)), "chat_id": "chat", "sessions": store}
+    return Patient(**{**usual, **fields})
 
 
 def talk(context: ai.Context, provider: Any, **options: Any) -> AsyncIterator[Any]:

@@ -10,7 +10,7 @@ import loops as ai
 from loops.blocks import Raw
 from loops.errors import InvalidRequest, SetupError
 from loops.events import Custom
-from loops.kit import LLM, MemorySessions, default_loop
+from loops.kit import LLM, MemorySessions, ToolContext, default_loop
 from loops.kit.batch import TOO_MANY
 from loops.kit.deciding import CUT_OFF, GO_ON, MAX_CONTINUATIONS, MAX_PAUSES
 from loops.kit.turn import Turn
@@ -207,6 +207,7 @@ async def test_a_reply_that_is_paused_is_asked_for_again() -> None:
     events = await told(asking(), provider)
 
     assert len(provider.asked) == MAX_PAUSES + 1 == 9
+    assert roles(provider.asked[1]["messages"]) == ["user", "assistant"]
     assert callouts(events) == ["Stopped: pause_turn"]
 
 
@@ -278,6 +279,19 @@ async def test_of_two_calls_of_a_tool_that_is_called_once_the_second_is_refused(
     assert first["content"] == "asked"
     assert second["content"].startswith("Error: 'weather' may be called once")
     assert [each for each in events if each == "asked"] == ["asked"]
+
+
+async def test_each_call_of_a_run_has_a_key_of_its_own() -> None:
+    keys: list[str] = []
+
+    def note(inp: dict[str, Any], ctx: ToolContext) -> str:
+        keys.append(ctx.idempotency_key)
+        return "noted"
+
+    provider = ScriptedProvider([[CALL, OTHER], [{**CALL, "id": "c3"}], "Fine."])
+    await told(asking(), provider, handlers={"weather": note})
+
+    assert len(set(keys)) == len(keys) == 3
 
 
 async def test_of_very_many_calls_only_so_many_are_carried_out() -> None:

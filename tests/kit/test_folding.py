@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+import loops as ai
 from loops.blocks import Raw
 from loops.errors import ContextTooLong, InvalidRequest
 from loops.history import inspect
+from loops.kit import LLM
 from loops.kit.compact import CONTINUED, DROPPED
 from loops.kit.estimate import tokens_of
 from loops.kit.folding import SUMMARIZING
@@ -332,15 +334,16 @@ async def test_what_a_summary_costs_is_logged_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "loopmill.kit")
-    provider = ScriptedProvider([SUMMARY, "The answer."])
+    llm = LLM().model(ScriptedProvider([SUMMARY, "The answer."])).price(**PRICE)
+    app = ai.App(agents={"chat": llm.context(8_000).max_tokens(1_000)})
 
-    await told(
-        asking(*long_talk(13)), provider, context_window=8_000, max_tokens=1_000, price=PRICE
-    )
+    async with app.start("chat", long_talk(13)) as stream:
+        _ = [event async for event in stream]
 
     rows = logged(caplog, "usage")
     assert [row.get("compact", False) for row in rows] == [True, False]
     assert [row["cost"] for row in rows] == ["0.000060"] * 2
+    assert stream.usage.cost == pytest.approx(0.000_120)
     [row] = logged(caplog, "compaction")
     assert (row["tier"], row["ok"]) == (2, True)
     assert row["left"] < row["tokens"]

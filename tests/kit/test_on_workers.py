@@ -10,11 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import loops as ai
-from loops.errors import Overloaded, RateLimited
-from loops.kit import LLM, MCP, ToolContext
+from loops.errors import Overloaded, RateLimited, Unauthorized
+from loops.kit import LLM, MCP, ToolContext, Turn
+from loops.kit.risk import approval_key
+from loops.kit.summing import ASK
 from loops.model import ModelRequest
-from loops.providers.scripted import Reply, call, in_turn, scripted, text, until
+from loops.providers.scripted import Reply, call, call_with, in_turn, scripted, text, until
 from loops.question import Answer
 from loops.reply import ModelEvent, StreamStart, TextDelta, TextStart
 from tests.kit.providers import ScriptedProvider
@@ -285,8 +289,9 @@ class Breaking:
 
     name = "breaking"
 
-    def __init__(self) -> None:
+    def __init__(self, failure: Exception) -> None:
         self.asked = 0
+        self._failure = failure
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the reply."""
@@ -294,13 +299,13 @@ class Breaking:
         if self.asked == 1:
             for event in (StreamStart(), TextStart(0), TextDelta(0, "The wrong wo")):
                 yield event
-            raise Overloaded("broke off", retry_after=SOON / 2)
+            raise self._failure
         async for event in scripted("The right word.").stream(request):
             yield event
 
 
 async def test_a_reply_that_breaks_off_is_voided_and_asked_for_again(link: Link) -> None:
-    model = Breaking()
+    model = Breaking(Overloaded("broke off", retry_after=SOON / 2))
 
     async with milling(link, {"agent": LLM().model(model)}) as mill:
         ended = await mill.through()
@@ -392,3 +397,220 @@ async def test_a_provider_of_ones_own_is_asked_on_workers_too(link: Link) -> Non
     assert ended.run.output == "Hello from mine."
     assert [each["system"] for each in provider.asked] == ["Be kind."]
     assert shown_text(ended.events) == "Hello from mine."
+
+
+async def test_what_is_said_after_the_last_reply_is_answered_too(link: Link) -> None:
+    gate = asyncio.Event()
+
+    def heard(history: list[dict[str, Any]]) -> Any:
+        people = [each["content"] for each in history if each["role"] == "user"]
+        return [text("well"), until(gate)] if len(people) == 1 else f"heard {', '.join(people)}"
+
+    async with milling(link, {"agent": LLM().model(scripted(heard))}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "text.delta")
+        await mill.resources.runs.steer(TENANT, place.run_id, [{"role": "user", "content": "so?"}])
+        gate.set()
+        ended = await mill.ended(place)
+
+    assert ended.run.output == "heard go, so?"
+    assert [each["role"] for each in ended.history] == ["user", "assistant"] * 2
+
+
+async def test_a_run_that_is_cancelled_while_a_person_is_asked_is_valid(link: Link) -> None:
+    post = Post()
+    llm = post.agent(in_turn([call("send", to="ann")], "Sent."), require_approval=True)
+
+    async with milling(link, {"agent": llm}, park_after=SOON) as mill:
+        place = await mill.submit()
+        await mill.until(place, "run.waiting")
+        await mill.resources.runs.cancel(TENANT, place.run_id)
+        ended = await mill.ended(place)
+
+    assert (ended.run.status, post.sent) == (RunStatus.CANCELLED, {})
+    assert ended.history[0] == {"role": "user", "content": "go"}
+
+
+async def test_a_reply_that_fails_for_good_in_the_middle_is_kept_as_far_as_it_was_shown(
+    link: Link,
+) -> None:
+    async with milling(link, {"agent": LLM().model(Breaking(Unauthorized("no key")))}) as mill:
+        ended = await mill.through()
+
+    assert ended.run.error is not None
+    assert (ended.run.status, ended.run.error.code) == (RunStatus.FAILED, "unauthorized")
+    assert [each["role"] for each in ended.history] == ["user", "assistant"]
+    assert ended.history[1]["content"][0]["text"].startswith("The wrong wo")
+    assert shown_text(ended.events) == "The wrong wo"
+
+
+async def test_a_retry_that_is_resumed_is_told_and_made_once(link: Link) -> None:
+    failures = [RateLimited("slowly", retry_after=timedelta(seconds=1))]
+    model = scripted(lambda _: failures.pop() if failures else "Here I am.")
+
+    async with milling(link, {"agent": LLM().model(model)}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "custom.step")
+        await mill.lapse_run(place)
+        ended = await mill.ended(place)
+
+    assert (ended.run.output, model.asked, ended.run.attempt) == ("Here I am.", 2, 2)
+    assert len(custom(ended, "step")) == 1
+
+
+async def test_calls_of_one_id_have_a_result_each(link: Link) -> None:
+    post = Post()
+    twins = [call_with("send", f'{{"to":"{name}"}}', call_id="x") for name in ("ann", "cem")]
+
+    async with milling(link, {"agent": post.agent(in_turn(twins, "Sent."))}) as mill:
+        ended = await mill.through()
+
+    assert (ended.run.output, post.sent) == ("Sent.", {"ann": 1, "cem": 1})
+    assert ended.results == ["sent to ann", "sent to cem"]
+
+
+class Knowing:
+    """A tool that keeps the context that it was called with, and tells that it is half done."""
+
+    def __init__(self) -> None:
+        self.contexts: list[ToolContext] = []
+
+    def handler(self, inp: dict[str, Any], ctx: ToolContext) -> str:
+        """Do it."""
+        self.contexts.append(ctx)
+        ctx.progress("half")
+        return "done"
+
+    def agent(self, **options: Any) -> LLM:
+        """Return an agent that calls it once."""
+        tool = {"name": "t", "input_schema": {"type": "object"}}
+        llm = LLM().model(scripted(in_turn([call("t")], "ok"))).tools([tool])
+        return llm.on("t", self.handler, **options)
+
+
+async def test_a_handler_knows_for_whom_it_acts_and_may_tell_how_far_it_is(
+    link: Link, tmp_path: Path
+) -> None:
+    knowing = Knowing()
+
+    async with milling(link, {"agent": knowing.agent()}, data=tmp_path) as mill:
+        ended = await mill.through()
+
+    [ctx] = knowing.contexts
+    assert (ctx.run, ctx.chat_id) == (ended.run.id, ended.run.session_id)
+    assert ctx.workspace == str(tmp_path / "workspaces" / TENANT / ended.run.session_id)
+    assert [data["value"] for data in ended.of("tool.progress")] == ["half"]
+
+
+@pytest.mark.xfail(strict=True, reason="a tool job is not told the keys that were granted")
+async def test_a_granted_key_stands_in_the_context_of_the_call(link: Link) -> None:
+    knowing = Knowing()
+
+    async with milling(link, {"agent": knowing.agent(require_approval=True)}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "hook.opened")
+        await answer(mill, place, granted=True)
+        await mill.ended(place)
+
+    [ctx] = knowing.contexts
+    assert ctx.approvals == {approval_key("t", {})}
+
+
+async def test_a_handler_has_its_own_time_limit(link: Link) -> None:
+    async def handler(inp: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    tool = {"name": "t", "input_schema": {"type": "object"}}
+    llm = LLM().model(scripted(in_turn([call("t")], "ok"))).tools([tool])
+    async with milling(link, {"agent": llm.on("t", handler, timeout=SOON)}) as mill:
+        ended = await mill.through()
+
+    assert ended.run.output == "ok"
+    assert "ToolTimedOut" in ended.results[0]
+
+
+async def test_a_worker_that_leaves_hands_its_run_on(link: Link) -> None:
+    post = Post()
+    async with milling(link, {"agent": post.agent(LETTERS)}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "tool.started", count=2)
+        mill.workers[0].stop()
+        await mill.worker("runs")
+        post.gate.set()
+        ended = await mill.ended(place)
+
+    assert (ended.run.output, post.sent) == ("All sent.", {"ann": 1, "bob": 1})
+    assert max(yields(ended).values()) == 1
+    assert [each["role"] for each in ended.history] == ["user", "assistant"] * 3
+
+
+async def test_a_conversation_of_a_loops_own_does_not_touch_the_runs_session(link: Link) -> None:
+    def reply(history: list[dict[str, Any]]) -> str:
+        is_asked = ASK.splitlines()[0] in str(history)
+        return "<summary>all about it</summary>" if is_asked else "aside " * 200
+
+    aside = LLM().model(scripted(reply, delta=4_000)).context(600).max_tokens(100)
+
+    async def agent(context: ai.Context) -> AsyncIterator[Any]:
+        talk = ai.Context(messages=["one", {"role": "assistant", "content": "w " * 400}, "two"])
+        async for event in aside.run(context=talk):
+            assert event != "never"
+        context.add({"role": "assistant", "content": [{"type": "text", "text": "so be it"}]})
+        yield "so be it"
+
+    async with milling(link, {"agent": agent}) as mill:
+        first = await mill.through()
+        second = await mill.through(said="more", session_id=first.run.session_id)
+        names = mill.resources.keys.session(TENANT, first.run.session_id)
+        markers = await link.command("LRANGE", names.markers, 0, -1)
+
+    assert markers == []
+    assert [each["role"] for each in second.history] == ["user", "assistant"] * 2
+
+
+class Chatty:
+    """A provider of one's own that tells what it is about, and has the letters sent."""
+
+    model = "chatty"
+
+    async def stream(self, *, messages: list[dict[str, Any]], **more: Any) -> AsyncIterator[Any]:
+        """Yield the reply."""
+        number = sum(each["role"] == "assistant" for each in messages)
+        yield {"type": "status", "status": "thinking"}
+        content: list[dict[str, Any]] = [{"type": "text", "text": "All sent."}]
+        if number < 2:
+            to = {"to": ("ann", "bob")[number]}
+            content = [{"type": "tool_use", "id": f"c{number}", "name": "send", "input": to}]
+        yield Turn(content, "tool_use" if number < 2 else "end_turn")
+
+    async def complete(self, **asked: Any) -> str:
+        """Return nothing: it is not asked."""
+        return ""
+
+
+async def test_what_a_provider_shows_besides_is_shown_once_in_each_turn(link: Link) -> None:
+    post = Post()
+
+    async with milling(link, {"agent": post.agent("x").model(Chatty())}) as mill:
+        place = await mill.submit()
+        await mill.until(place, "tool.started", count=2)
+        await mill.lapse_run(place)
+        await mill.until(place, "run.retrying")
+        post.gate.set()
+        ended = await mill.ended(place)
+
+    assert (ended.run.output, post.sent) == ("All sent.", {"ann": 1, "bob": 1})
+    assert [event.turn for event in ended.events if event.type == "custom.status"] == [1, 2, 3]
+
+
+async def test_a_run_of_the_kit_may_be_the_child_of_another(link: Link) -> None:
+    helper = LLM().model(scripted("I help."))
+
+    async def agent(context: ai.Context) -> AsyncIterator[str]:
+        yield str((await context.run_agent("helper", "one")).output)
+        yield str((await context.run_agent(helper, "two")).output)
+
+    async with milling(link, {"agent": agent, "helper": helper}) as mill:
+        ended = await mill.through()
+
+    assert ended.run.output == "I help.I help."

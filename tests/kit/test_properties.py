@@ -1,6 +1,7 @@
 """Whatever happens to a conversation: each request is fit to be sent, and nothing said is lost."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from loops.blocks import Raw
 from loops.closing import closing
 from loops.context import Context
-from loops.errors import ProviderError, Unauthorized
+from loops.errors import AlreadySettled, ProviderError, Unauthorized
 from loops.kit import LLM, FileSessions, MemorySessions, Session, Turn
 from loops.kit.file_store import Disk
 from loops.kit.plain import said, to_message, to_raw
@@ -36,10 +37,9 @@ from tests.kit.talks import (
     texts_of,
     tokens_in,
 )
-from tests.worker.driving import TENANT, milling
-from worker.calls import RunPlace
+from tests.worker.driving import TENANT, Mill, milling
+from worker.event_log import TERMINAL_EVENTS, LogEvent
 from worker.link import Link
-from worker.new_run import NewRun
 
 LOOK = {"name": "look", "input_schema": {"type": "object"}}
 
@@ -57,6 +57,11 @@ class Visit:
     """After how many events its reader goes away."""
     cancelled: int | None
     """After how many turns of the event loop its task is cancelled."""
+
+    @property
+    def name(self) -> str:
+        """The name of its agent."""
+        return f"agent_{self.window}"
 
 
 VISITS = st.builds(
@@ -102,7 +107,7 @@ class Talk:
         word, before = self.says(), len(self.model.asked)
         context = Context(messages=Messages.of(word), chat_id="s", sessions=self.store)
         context.runtime = runtime = LocalRuntime(context.tool_context())
-        reading = self._read(self._agent(visit), context, runtime, visit)
+        reading = self._read(self.agent(visit), context, runtime, visit)
         owner = Owner()
         task = owner.start(reading, name="reader")
         await _turns(task, visit.cancelled)
@@ -113,7 +118,8 @@ class Talk:
         assert all(tokens_in(word)[0] in tokens_in(each) for each in requests[:1])
         self.asked += tokens_in(word) if requests else []
 
-    def _agent(self, visit: Visit) -> LLM:
+    def agent(self, visit: Visit) -> LLM:
+        """Return the agent of a visit."""
         llm = LLM().model(self.model).tools([LOOK]).on("look", _look)
         return llm.context(visit.window).max_tokens(60)
 
@@ -301,8 +307,8 @@ async def by_hand(open_store: Callable[[], SessionStore], steps: list[tuple[str,
     for kind, number in steps:
         await hand.take(kind, number)
         hand.look()
-    store = Watched(open_store())
-    assert plain(await store.whole('[null,"s"]')) == plain(hand.kept)
+    stored = Messages.of(await Watched(open_store()).whole('[null,"s"]'))
+    assert [to_raw(each) for each in stored] == plain(hand.kept)
 
 
 @settings(max_examples=80, report_multiple_bugs=False)
@@ -320,3 +326,66 @@ def test_whatever_a_loop_of_ones_own_does_over_files(steps: list[tuple[str, int]
 
     with TemporaryDirectory() as folder:
         asyncio.run(by_hand(partial(FileSessions, folder, disk=quick), steps))
+
+
+class Workers(Talk):
+    """A conversation whose runs are driven by workers."""
+
+    def __init__(self, mill: Mill, session: str) -> None:
+        super().__init__(Watched(MemorySessions()))
+        self.model.look = check_request
+        self.mill = mill
+        self.session = session
+        self.history: list[Raw] = []
+
+    async def visit(self, visit: Visit) -> None:
+        """See one run through: somebody may say something to it, or cancel it."""
+        # There a run that waits before it asks again waits for the worker's next look around.
+        self.model.script = iter([each for each in visit.script if each != "busy"])
+        self.model.summaries = iter(visit.summaries)
+        word = self.says()
+        place = await self.mill.submit(visit.name, word, session_id=self.session)
+        runs = self.mill.resources.runs
+        with suppress(AlreadySettled):
+            if visit.steered is not None:
+                await self.mill.until(place, _has(visit.steered))
+                told = {"role": "user", "content": self.says()}
+                await runs.steer(TENANT, place.run_id, [told])
+            if visit.cancelled is not None:
+                await self.mill.until(place, _has(visit.cancelled // 10))
+                await runs.cancel(TENANT, place.run_id)
+        ended = await self.mill.ended(place)
+        assert ended.history[: len(self.history)] == self.history
+        self.history = ended.history
+        self.asked += tokens_in(word) if "turn.started" in ended.types else []
+
+    async def check(self) -> None:
+        """Pass if the session has all that was said, once and in order."""
+        users, replies = texts_of(self.history, "user"), counted(self.history, "assistant")
+        assert sorted(users) == users
+        assert set(self.asked) <= set(users)
+        assert set(replies.values()) <= {1}
+        assert set(self.model.given) <= replies.keys()
+
+
+def _has(count: int) -> Callable[[list[LogEvent]], bool]:
+    return lambda log: len(log) > count or log[-1].type in TERMINAL_EVENTS
+
+
+NUMBERS = itertools.count()
+
+
+@settings(
+    max_examples=6,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.lists(VISITS, min_size=2, max_size=3))
+async def test_whatever_happens_to_runs_on_workers(link: Link, visits: list[Visit]) -> None:
+    agents: dict[str, Any] = {}
+    async with milling(link, agents) as mill:
+        talk = Workers(mill, f"s{next(NUMBERS)}")
+        mill.app.agents.update({visit.name: talk.agent(visit) for visit in visits})
+        for visit in visits:
+            await talk.visit(visit)
+    await talk.check()

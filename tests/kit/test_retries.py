@@ -19,6 +19,7 @@ from loops.errors import (
     Unauthorized,
     Unavailable,
 )
+from loops.kit import LLM
 from loops.kit.foreign import failure_of
 from loops.kit.retrying import LONGEST_WISH, MAX_RETRIES, delay, is_retryable
 from loops.kit.turn import Turn
@@ -39,6 +40,7 @@ from tests.kit.loop_talks import (
     told_until_it_fails,
 )
 from tests.kit.providers import ScriptedProvider, turn_of
+from tests.loops.providers.service import Answer, serving
 
 
 class Answered(Exception):  # noqa: N818 - named as those of official clients are
@@ -222,6 +224,33 @@ async def test_a_request_that_is_too_long_is_not_sent_again_for_the_digits_in_it
 
     assert isinstance(error, ContextTooLong)
     assert (len(provider.asked), context.slept) == (1, [])
+
+
+SAID = b'data: {"choices":[{"index":0,"delta":{"content":"Sunny."},"finish_reason":"stop"}]}\n\n'
+FINE = Answer([SAID, b"data: [DONE]\n\n"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(is_mute=True, breaks_off=True),
+        Answer([b'data: {"choices":[{"index":0,"delta":{}}]}\n\n'], breaks_off=True),
+        Answer([b'{"error":{"message":"slow down"}}'], 429, headers={"Retry-After": "3"}),
+        Answer([b"<html>busy</html>"], 503, kind="text/html", headers={"Retry-After": "3"}),
+    ],
+    ids=["no answer", "half an answer", "too many requests", "not there"],
+)
+async def test_a_real_service_that_fails_is_asked_again_after_a_wait(answer: Answer) -> None:
+    context = asking()
+
+    async with serving(answer, FINE) as service:
+        llm = LLM().model("openai/x").base_url(service.url).api_key("secret-key")
+        events = [each async for each in llm.run(context=context)]
+
+    assert texts(events) == "Sunny."
+    assert len(service.asked) == 2
+    [slept] = context.slept
+    assert slept == 3.0 if answer.headers else 0.5 <= slept <= 0.625
 
 
 class Breaking:

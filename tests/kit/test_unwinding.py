@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ import loops as ai
 from loops.blocks import Raw
 from loops.closing import close
 from loops.history import inspect
-from loops.kit import LLM, FileSessions
+from loops.kit import LLM, FileSessions, MemorySessions
 from loops.kit.batch import NOT_BEGUN
 from loops.kit.plain import said
 from loops.kit.session import INTERRUPTED
@@ -97,6 +97,42 @@ async def test_a_loop_that_is_cancelled_at_any_event_leaves_a_whole_session(coun
     assert task.cancelled()
     messages = await check(context)
     assert len(calls(messages)) == len(results(messages))
+
+
+class Yielding(MemorySessions):
+    """A store whose appends take a moment before they are made, and after."""
+
+    async def append(self, session_id: str, index: int, messages: Sequence[Raw]) -> None:
+        """Append it."""
+        await asyncio.sleep(0)
+        await super().append(session_id, index, messages)
+        await asyncio.sleep(0)
+
+
+async def cancelled_after(moments: int, context: ai.Context) -> bool:
+    """Cancel a run of the script after so many moments; say whether it was still running."""
+    owner = Owner()
+    task = owner.start(told(context, script()), name="reader")
+    for _ in range(moments):
+        await asyncio.sleep(0)
+    await owner.close()
+    return task.cancelled()
+
+
+async def test_a_loop_that_is_cancelled_at_any_moment_leaves_a_whole_session() -> None:
+    lengths: list[int] = []
+    is_running, moments = True, 1
+
+    while is_running:
+        context = asking(sessions=Yielding())
+        is_running = await cancelled_after(moments, context)
+        messages = await check(context)
+        assert len(calls(messages)) == len(results(messages))
+        lengths.append(len(messages))
+        moments += 1
+
+    assert len(lengths) > 30
+    assert set(lengths) == {1, 2, 3, 5, 6}
 
 
 async def cancelled_when(events: AsyncIterator[Any], condition: Callable[[], bool]) -> list[Any]:

@@ -212,3 +212,19 @@ async def test_a_run_that_waits_for_tools_too_keeps_the_slot_for_its_turn(owner:
     bench.idling.busy(-1)
 
     await bench.is_free()
+
+
+async def test_an_answer_that_was_handed_over_lets_the_idle_time_begin_anew(owner: Owner):
+    idling = Bench(owner).idling
+    idling.begin_wait()
+    idling.begin_wait()
+    began = idling._idle_since
+    before = idling.seconds
+
+    await idling.end_wait()
+
+    assert idling.is_idle
+    assert began is not None
+    assert idling._idle_since is not None
+    assert idling._idle_since > began
+    assert idling.seconds > before
