@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills \
-  mutants lock clean .ask-peers .let-arq
+  mutants lock clean .ask-peers .let-others
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,15 +41,15 @@ test-clients: .venv/.tested ## Follow runs with other people's clients: curl, No
 	@tests/clients/install
 	$(PYTEST) -m clients
 
-test-peers: .venv/.tested ## Ask other people's servers for replies; let stock arq at our queue
+test-peers: .venv/.tested ## Ask other people's servers; let stock arq at our queue
 	@tests/peers/install
-	@$(MAKE) --no-print-directory --jobs 2 $(filter --output-sync,$(.FEATURES:%=--%)) .ask-peers .let-arq
+	@$(MAKE) --no-print-directory --jobs 2 $(filter --output-sync,$(.FEATURES:%=--%)) .ask-peers .let-others
 
 .ask-peers:
 	$(PYTEST) tests/peers/providers
 
-.let-arq:
-	$(PYTEST) tests/peers/test_stock_arq.py
+.let-others:
+	$(PYTEST) tests/peers/test_stock_arq.py tests/kit/test_mcp.py
 
 test-documents: .venv/.tested ## Run the code of the public documents, and of ours
 	$(PYTEST) -m documents

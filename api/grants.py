@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from typing import Any
 
+from loops.approval import approval_key
 from loops.errors import AlreadySettled, HookGone, UnknownHook, UnknownSession
-from loops.kit.risk import approval_key
 from loops.question import Answer
 from worker.hooks import HookRecord
 
@@ -43,8 +44,8 @@ _REFUSAL = {"granted": False, "reason": DECLINED}
 
 def _key(hook: HookRecord) -> str:
     """Return the key of the call that waits for an approval; empty for any other hook."""
-    match hook.metadata:
-        case {"tool": str(tool), "kwargs": dict(arguments)}:
-            return approval_key(tool, arguments)
-        case _:
-            return ""
+    about = hook.metadata or {}
+    tool: Any = about.get("tool")
+    arguments: Any = about.get("kwargs")
+    is_call = isinstance(tool, str) and isinstance(arguments, dict)
+    return approval_key(about["tool"], about["kwargs"]) if is_call else ""

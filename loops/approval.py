@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, cast
 
 import orjson
@@ -22,6 +23,7 @@ from .messages import ToolCall, ToolResult
 from .question import Question
 from .redact import hidden, unhidden
 from .runtime import Runtime
+from .tool_context import ToolContext
 from .tools import Tool
 
 
@@ -55,9 +57,26 @@ async def approved(call: ToolCall, tool: Tool, runtime: Runtime) -> ToolCall | T
     if not given.granted:
         return _refusal(call, given.reason or "a person did not approve the call")
     if given.arguments is None:
-        return call
+        return replace(call, granted=True)
     edited = unhidden(given.arguments, arguments)
-    return replace(call, arguments=orjson.dumps(edited).decode())
+    return replace(call, arguments=orjson.dumps(edited).decode(), granted=True)
+
+
+def approval_key(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the key of a call: the same for the same arguments, however it was explained."""
+    told = {name: value for name, value in arguments.items() if name not in _TOLD_ONLY}
+    encoded = orjson.dumps(jsonable(told), option=orjson.OPT_SORT_KEYS)
+    return f"{tool}:{sha256(encoded).hexdigest()[:12]}"
+
+
+_TOLD_ONLY = frozenset({"description", "context", "reason"})
+"""Arguments that only say why: the call is the same without them."""
+
+
+def acting_on(call: ToolCall, context: ToolContext) -> ToolContext:
+    """Return what the call's tool may know: the call, and that a person has granted it."""
+    own = frozenset({approval_key(call.name, call.parsed())} if call.granted else ())
+    return replace(context, call=call, approvals=context.approvals | own)
 
 
 def _question(

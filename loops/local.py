@@ -8,6 +8,7 @@ from threading import Event as Flag
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from .approval import acting_on
 from .budget import Tally
 from .child_run import ChildRequest, ChildRun
 from .closing import close
@@ -81,9 +82,8 @@ class LocalRuntime:
         if tool is None:
             result = unknown_tool_result(call)
         else:
-            context = replace(
-                self._tool_context, call=call, cancelled=Flag(), sink=_partials(call, tool)
-            )
+            acting = acting_on(call, self._tool_context)
+            context = replace(acting, cancelled=Flag(), sink=_partials(call, tool))
             arguments = arguments_of(call, overrides)
             async with within_concurrency(tool):
                 result = await perform(tool, arguments, context, timeout=TOOL_TIMEOUT)

@@ -30,6 +30,8 @@ class ToolCall:
     block: int = 0
     number: int | None = None
     """The number of its turn, as events carry it."""
+    granted: bool = False
+    """Whether a person has granted it, with these arguments."""
 
     def parsed(self) -> dict[str, Any]:
         """Return the arguments as an object.

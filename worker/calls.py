@@ -9,6 +9,7 @@ from time import monotonic, time
 
 import orjson
 
+from loops.approval import acting_on
 from loops.gate import within_concurrency
 from loops.messages import ToolCall, ToolResult
 from loops.perform import perform
@@ -81,7 +82,8 @@ class CallDesk:
 
     async def perform(self, tool: Tool, call: ToolCall, sink: ProgressSink) -> ToolResult:
         """Perform a call right here; what it gives before its result goes to the sink."""
-        context = replace(self._offer.context, call=call, cancelled=Event(), sink=sink)
+        acting = acting_on(call, self._offer.context)
+        context = replace(acting, cancelled=Event(), sink=sink)
         limit = self._settings.tool_timeout
         async with within_concurrency(tool):
             return await perform(tool, call.arguments, context, timeout=limit)

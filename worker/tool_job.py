@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from loops.app import App
+from loops.approval import acting_on
 from loops.errors import UnknownLoop
 from loops.hook_registry import HookRegistry, join_hook_registry
 from loops.messages import ToolCall, ToolResult
@@ -228,16 +229,16 @@ class ToolJob:
         self._result = result
 
     def _context_of(self, started: StartedCall) -> ToolContext:
-        return ToolContext(
+        context = ToolContext(
             workspace=workspace_of(self._settings, self._place.tenant, started.session_id),
             chat_id=started.session_id,
             approvals=started.approvals,
             run=started.run_id,
             origin=started.origin,
-            call=started.call,
             attempt=started.attempt,
             sink=self._feed,
         )
+        return acting_on(started.call, context)
 
     def _tool(self, started: StartedCall) -> Tool | None:
         """Return the tool, if the run's agent offers it here and now."""

@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack, cast
 
 import orjson
 
-from loops.approval import approved
+from loops.approval import approval_key, approved
 from loops.blocks import Raw
 from loops.context import Context
 from loops.fold import UNPARSED
@@ -29,7 +29,7 @@ from loops.tool_context import ToolContext
 from .asking import toolbox_here
 from .events import step
 from .handlers import Handler, handler_of, handler_tool, label_of, told
-from .risk import approval_key, risk
+from .risk import risk
 from .shown import CallBlock
 from .toolbox import Entry, capabilities
 

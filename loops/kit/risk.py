@@ -1,16 +1,11 @@
-"""What a call may do, as far as its words tell, and the key by which a person grants it; pure.
+"""What a call may do, as far as its words tell; pure.
 
 This is no wall: a sandbox is. It decides whom to ask, and asks rather once too often.
 """
 
 import re
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any, Literal
-
-import orjson
-
-from loops.jsonable import jsonable
 
 Risk = Literal["write", "destructive"]
 
@@ -40,9 +35,6 @@ _READING = frozenset(
 _JOINTS = re.compile(r"\|\||&&|[|;&\n]")
 _WRITING = re.compile(r">|`|\$\(|<\(")
 
-_TOLD_ONLY = frozenset({"description", "context", "reason"})
-"""Arguments that only say why: the call is the same without them."""
-
 
 def risk(name: str, arguments: Mapping[str, Any]) -> Risk | None:
     """Return what a built-in tool's call may do; None for one that changes nothing."""
@@ -56,10 +48,3 @@ def risk(name: str, arguments: Mapping[str, Any]) -> Risk | None:
     parts = [part.split() for part in _JOINTS.split(command)]
     is_reading = all(not words or words[0] in _READING for words in parts)
     return None if is_reading and not _WRITING.search(command) else "write"
-
-
-def approval_key(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return the key of a call: the same for the same arguments, however it was explained."""
-    told = {name: value for name, value in arguments.items() if name not in _TOLD_ONLY}
-    encoded = orjson.dumps(jsonable(told), option=orjson.OPT_SORT_KEYS)
-    return f"{tool}:{sha256(encoded).hexdigest()[:12]}"

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from api.app import Api
-from loops.kit.risk import approval_key
+from loops.approval import approval_key
 from loops.question import Question
 from tests.api.author import Author, begin
 from tests.api.conftest import client_of

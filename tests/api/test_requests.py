@@ -73,7 +73,10 @@ async def test_halves_of_a_history_and_unknown_blocks_are_accepted_and_can_be_se
     assert list(inspect(repair(kept))) == []
 
 
-FIELDS = "agent and input, perhaps session_id, on_conflict, timeout, budget, metadata, approvals, declined, stream"
+FIELDS = (
+    "agent and input, perhaps session_id, on_conflict, timeout, budget, metadata, approvals, "
+    "declined, stream"
+)
 WORDS: list[tuple[Any, str]] = [
     ([], f"the body is an object with {FIELDS}"),
     ("text", f"the body is an object with {FIELDS}"),

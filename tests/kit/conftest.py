@@ -1,7 +1,6 @@
 import pytest
 
 from tests.agents.runtimes import Through, in_process, on_workers
-from worker.link import Link
 
 
 @pytest.fixture(params=["in process", "on workers"])

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from loops.approval import approval_key
 from loops.blocks import Raw
 from loops.events import Custom, HookEvent
 from loops.kit import LLM, ToolContext, dispatch, make_provider
 from loops.kit.dispatch import Failure, Planned
-from loops.kit.risk import approval_key, risk
+from loops.kit.risk import risk
 from loops.kit.shaping import Output, shaped
 from loops.kit.toolbox import Entry, build_tools, capabilities
 from loops.kit.turn import Turn
@@ -217,7 +218,7 @@ async def test_a_tool_that_is_called_once_is_refused_the_second_time() -> None:
         (lambda inp: f"To {inp['city']}", {"city": "Rome"}, "To Rome"),
         (lambda inp: inp["nothing"], {"city": "Rome"}, "weather"),
     ],
-    ids=str,
+    ids=["text", "no text", "long", "own", "of the arguments", "broken"],
 )
 async def test_a_step_is_shown_by_its_label(label: Any, arguments: Raw, shown: str) -> None:
     llm = LLM().on("weather", weather, label=label)

@@ -4,6 +4,7 @@ It makes batches of calls and sums up between them. Whatever fails, it ends as w
 and its session can be read and holds each message once.
 """
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from loops.providers.scripted import scripted
 from tests.faults import Fault, FaultyLink, Trap
 from tests.kills.harness import plain_message, view_of
 from tests.kills.kit import THREE, WINDOW, about, wanting
-from tests.worker.driving import TENANT, Mill, milling
+from tests.worker.driving import TENANT, Ended, Mill, milling
 from worker.link import Link, open_link
 
 MOST = 300
@@ -27,12 +28,16 @@ class World:
     """What the agent's tools did, and the agent."""
 
     effects: Counter[str] = field(default_factory=Counter[str])
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    """What is about cem, in the batch after the summary, waits for it."""
 
     def note(self, name: str) -> Any:
         """Return the handler of a tool that does something once."""
 
         async def handler(inp: dict[str, Any]) -> dict[str, Any]:
             self.effects[f"{name} {inp['about']}"] += 1
+            if inp["about"] == "cem":
+                await self.gate.wait()
             return {name: inp["about"]}
 
         return handler
@@ -44,9 +49,8 @@ class World:
         return tools.on("look_up", self.note("look_up")).on("send", self.note("send"))
 
 
-async def told(mill: Mill, world: World) -> dict[str, Any]:
-    """See a run through, and return what has to be the same with a fault as without."""
-    ended = await mill.through()
+async def told(mill: Mill, world: World, ended: Ended) -> dict[str, Any]:
+    """Return what has to be the same with a fault as without."""
     names = mill.resources.keys.session(TENANT, ended.run.session_id)
     markers = await mill.link.command("LRANGE", f"{names.record}:markers", 0, -1)
     return {
@@ -64,12 +68,13 @@ async def told(mill: Mill, world: World) -> dict[str, Any]:
 async def through(link: Link, own: Link, trap: Trap) -> dict[str, Any]:
     """See a run through whose worker has a link with this trap; its tools have a good one."""
     world = World()
+    world.gate.set()
     faulty = FaultyLink(own.client, Trap(0, trap.fault), own.blocking)
     try:
         async with milling(link, {"agent": world.agent()}, runs=None) as mill:
             await mill.worker("runs", link=faulty)
             faulty.trap = trap
-            return await told(mill, world)
+            return await told(mill, world, await mill.through())
     finally:
         await faulty.aclose()
 
@@ -95,3 +100,22 @@ async def test_a_run_ends_the_same_whichever_command_of_its_worker_has_a_fault(
     assert len(calm["effects"]) == 5
     assert len(calm["markers"]) == 1
     assert 20 < at < MOST - 1
+
+
+async def test_a_run_that_is_resumed_after_its_summary_says_nothing_twice(link: Link) -> None:
+    calm, world = World(), World()
+    calm.gate.set()
+    async with milling(link, {"calm": calm.agent(), "agent": world.agent()}) as mill:
+        expected = await told(mill, calm, await mill.through("calm"))
+        place = await mill.submit()
+        await mill.until(place, lambda log: world.effects["send cem"] > 0)
+
+        await mill.lapse_run(place)
+        await mill.until(place, "run.retrying")
+        world.gate.set()
+        ended = await mill.ended(place)
+        resumed = await told(mill, world, ended)
+
+    actions = [data["value"]["action"] for data in ended.of("custom.ui")]
+    assert actions == ["compacted"]
+    assert resumed == {**expected, "attempt": 2}

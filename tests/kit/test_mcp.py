@@ -30,6 +30,8 @@ from loops.tasks import Owner
 from loops.testing import wait_until
 from loops.tool_context import ToolContext
 
+pytestmark = pytest.mark.peers
+
 SERVER = Path(__file__).with_name("mcp_server.py")
 TOKEN = "open-sesame"
 CALL = ToolCall("a", "turn:1.0", "mcp_little", "{}")

@@ -10,12 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import loops as ai
+from loops.approval import approval_key
 from loops.errors import Overloaded, RateLimited, Unauthorized
 from loops.kit import LLM, MCP, ToolContext, Turn
-from loops.kit.risk import approval_key
 from loops.kit.summing import ASK
 from loops.model import ModelRequest
 from loops.providers.scripted import Reply, call, call_with, in_turn, scripted, text, until
@@ -502,7 +500,6 @@ async def test_a_handler_knows_for_whom_it_acts_and_may_tell_how_far_it_is(
     assert [data["value"] for data in ended.of("tool.progress")] == ["half"]
 
 
-@pytest.mark.xfail(strict=True, reason="a tool job is not told the keys that were granted")
 async def test_a_granted_key_stands_in_the_context_of_the_call(link: Link) -> None:
     knowing = Knowing()
 

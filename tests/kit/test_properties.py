@@ -5,11 +5,12 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -174,6 +175,19 @@ async def talk(open_store: Callable[[], Any], visits: list[Visit]) -> None:
         watched.store = open_store()
         await conversation.visit(visit)
     await conversation.check()
+
+
+RICH = ["calls", "cut call", "cut", "breaks", "full", "pauses", "calls"]
+AFTER = Visit([], [], 2_500, None, None, None)
+
+
+@pytest.mark.parametrize("how", ["closed", "cancelled"])
+def test_a_run_may_be_left_at_any_moment(how: str) -> None:
+    for moment in range(1, 60 if how == "closed" else 400, 2 if how == "closed" else 5):
+        store = MemorySessions()
+        left = replace(AFTER, script=RICH, **{how: moment})
+
+        asyncio.run(talk(lambda store=store: store, [left, AFTER]))
 
 
 @settings(max_examples=60, report_multiple_bugs=False)

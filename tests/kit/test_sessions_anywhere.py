@@ -319,17 +319,20 @@ async def test_c173_a_checkpoint_that_was_broken_off_is_kept_once() -> None:
     gate, owner = asyncio.Event(), Owner()
     context = Context(messages=Messages.of("go"), runtime=Slow(gate))
     session = await Session.open(context)
-    adding = owner.start(session.add_user("go"), name="checkpoint")
-    await wait_until(lambda: session.messages != [], for_="the message")
+    gate.set()
+    await session.add_user("go")
+    gate.clear()
+    session.add_turn(Turn(says("well")["content"], "end_turn"))
+    keeping = owner.start(session.checkpoint(), name="checkpoint")
+    await wait_until(lambda: len(context.messages) == 2, for_="the message")
     await owner.close()
 
     gate.set()
-    session.add_partial("well")
-    await session.checkpoint()
+    await session.add_user("and?")
 
-    assert adding.cancelled()
-    assert [message.text for message in context.messages] == ["go", "well\n\n[…]"]
-    assert [each["role"] for each in session.messages] == ["user", "assistant"]
+    assert keeping.cancelled()
+    assert [message.text for message in context.messages] == ["go", "well", "and?"]
+    assert session.messages == [user("go"), says("well"), user("and?")]
 
 
 ODD: dict[str, Sequence[Raw]] = {
