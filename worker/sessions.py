@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -169,8 +170,7 @@ class Sessions:
         names = self._keys.session(tenant, session_id)
         stored = await self._link.command("LRANGE", names.messages, after, after + limit - 1)
         return [
-            StoredMessage(index, orjson.loads(message))
-            for index, message in enumerate(stored, after)
+            StoredMessage(index, _readable(message)) for index, message in enumerate(stored, after)
         ]
 
     async def runs(self, tenant: str, session_id: str, *, after_ordinal: int = 0) -> list[str]:
@@ -213,6 +213,15 @@ class Sessions:
             return
         if not receipt.is_settled:
             raise StillRunning(f"run {run_id!r} is stopping; delete its session again in a moment")
+
+
+def _readable(stored: bytes) -> dict[str, Any]:
+    """Return a message; one that cannot be read is empty, and keeps its place."""
+    with suppress(ValueError):
+        message: Any = orjson.loads(stored)
+        if isinstance(message, dict):
+            return cast("dict[str, Any]", message)
+    return {"role": "system", "content": []}
 
 
 def _decode(

@@ -16,6 +16,9 @@ MAX_PAUSES = 8
 CUT_OFF = "Error: cut off by the output limit; the call was not carried out."
 """What a call is answered whose reply was cut by its limit: its arguments may be half."""
 
+STOPPED = "Error: not carried out; the run was stopped with the reply that made the call."
+"""What a call is answered whose run ends with its reply."""
+
 GO_ON = "Your reply was cut off by the output limit. Go on exactly where it stopped."
 """What the model is told when it had called nothing."""
 
@@ -90,10 +93,10 @@ def _is_overflow(turn: Turn) -> bool:
     return turn.stop_reason == "max_tokens" and turn.output == 0
 
 
-def cut_results(turn: Turn) -> Raw | None:
-    """Return the message that answers the calls of a reply that was cut; None if it has none."""
+def cut_results(turn: Turn, text: str = CUT_OFF) -> Raw | None:
+    """Return the message that answers calls that are not carried out; None if there are none."""
     answers = [
-        {"type": "tool_result", "tool_use_id": block["id"], "content": CUT_OFF, "is_error": True}
+        {"type": "tool_result", "tool_use_id": block["id"], "content": text, "is_error": True}
         for block in turn.calls
     ]
     return {"role": "user", "content": answers} if answers else None

@@ -10,8 +10,8 @@ from loops.guard import Raised
 
 from .batch import Batch, answer, not_begun
 from .beating import told
-from .deciding import GO_ON, Next, cut_results, decide
-from .events import callout, step
+from .deciding import CUT_OFF, GO_ON, STOPPED, Next, cut_results, decide
+from .events import callout, reset, step
 from .folding import clear_when_cold, fold, recover, too_long
 from .kit_run import KitRun
 from .nest import Nest
@@ -131,6 +131,8 @@ def _next(run: KitRun, failure: ContextTooLong | None) -> AsyncIterator[Any]:
 
 async def _recover(run: KitRun, _: str) -> AsyncIterator[Any]:
     run.session.rollback()
+    if run.turn is not None and run.turn.text:
+        yield reset("there was no room for the reply")
     async for shown in run.nest(recover(run, None)):
         yield shown
 
@@ -150,14 +152,17 @@ async def _resend(run: KitRun, _: str) -> AsyncIterator[Any]:
 
 async def _stop(run: KitRun, warning: str) -> AsyncIterator[Any]:
     run.is_over = True
-    await _answer_cut(run)
+    is_cut = run.turn is not None and run.turn.stop_reason == "max_tokens"
+    await _answer_cut(run, text=CUT_OFF if is_cut else STOPPED)
     if warning:
         yield callout(warning, "warning")
 
 
-async def _answer_cut(run: KitRun, otherwise: dict[str, Any] | None = None) -> None:
+async def _answer_cut(
+    run: KitRun, otherwise: dict[str, Any] | None = None, *, text: str = CUT_OFF
+) -> None:
     """Answer the calls of a reply that are not carried out; with none, say something else."""
-    message = (cut_results(run.turn) if run.turn else None) or otherwise
+    message = (cut_results(run.turn, text) if run.turn else None) or otherwise
     if message is not None:
         run.session.messages.append(message)
     await run.session.checkpoint()

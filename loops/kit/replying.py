@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from loops.closing import close
+from loops.errors import ContextTooLong
 from loops.guard import Raised
 
 from .beating import beating, waiting
@@ -62,13 +63,20 @@ class _Attempt:
                 else:
                     self.shown += [event] if isinstance(event, str) else []
                     yield event
+            if self._is_too_long and self.shown:
+                yield reset("there was no room for the reply")
             self._refuse_to_ask_again()
             is_over = True
         finally:
             await close(source)
-            if not is_over:
+            if not is_over and not self._is_too_long:
                 run.session.add_partial("".join(self.shown))
                 await run.session.checkpoint()
+
+    @property
+    def _is_too_long(self) -> bool:
+        """Whether the request has to be made shorter: what was shown is no reply's then."""
+        return self.failure is not None and isinstance(self.failure.error, ContextTooLong)
 
     def _refuse_to_ask_again(self) -> None:
         """Pass if there is no failure, or one after which the model is asked again.

@@ -359,3 +359,14 @@ async def test_talks_in_other_scripts_are_summed_up_in_time() -> None:
     events = await told(context, provider, context_window=8_000, max_tokens=1_000)
 
     assert compactions(events) == [(2, "trigger", True)]
+
+
+async def test_a_reply_without_room_is_void_before_it_is_asked_again() -> None:
+    context = asking(*(f"{number}: {'x' * 400}" for number in range(6)), "now")
+    half = Turn([{"type": "text", "text": "half"}], "model_context_window_exceeded", output=1)
+    provider = ScriptedProvider([half, "<summary>s</summary>", "whole"])
+
+    shown = await told(context, provider)
+
+    assert [each["reason"] for each in of(shown, "reset")] == ["there was no room for the reply"]
+    assert "half" not in str(await kept(context))
