@@ -1,4 +1,7 @@
-"""Approvals that come with what a person says next: they answer the cards of the session's run."""
+"""Approvals that come with what a person says next: they answer the cards of the session's run.
+
+A key is good for the call that waits, and for no other: what it does not answer it is refused for.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +10,66 @@ from contextlib import suppress
 from typing import Any
 
 from loops.approval import approval_key
-from loops.errors import AlreadySettled, HookGone, UnknownHook, UnknownSession
+from loops.errors import AlreadySettled, HookGone, InvalidInput, UnknownHook, UnknownSession
 from loops.question import Answer
 from worker.hooks import HookRecord
+from worker.new_run import NewRun
 
 from .desk import Desk, promptly
 
 DECLINED = "a person did not approve the call"
 
 
+async def is_asked_again(desk: Desk, new: NewRun) -> bool:
+    """Say whether the request came before under its idempotency key: it has answered then."""
+    if new.idempotency is None:
+        return False
+    resources = desk.office.resources
+    name = resources.keys.idempotency(desk.tenant, new.idempotency[0])
+    return bool(await promptly(resources.link.command("EXISTS", name)))
+
+
 async def answer_cards(
-    desk: Desk, session_id: str, approved: Collection[str], declined: Collection[str]
+    desk: Desk, session_id: str | None, approved: Collection[str], declined: Collection[str]
 ) -> None:
     """Answer the open approvals of the run that has the session, by the keys of their calls.
 
-    What is answered already stays as it is; a key of no open call is for the new run.
+    Raises:
+        InvalidInput: A key names no call that waits, or is granted and refused; nothing is answered
+            then.
     """
+    both = sorted(set(approved) & set(declined))
+    if both:
+        raise InvalidInput(f"the key {both[0]!r} is both among approvals and declined; choose one")
+    open_cards = {} if session_id is None else await _cards(desk, session_id)
+    unknown = [key for key in (*approved, *declined) if key not in open_cards]
+    if unknown:
+        raise InvalidInput(
+            f"no call with the key {unknown[0]!r} waits in the session {session_id!r}; "
+            "GET /v1/hooks?status=open lists what waits"
+        )
+    for key in (*approved, *declined):
+        answer = {"granted": True} if key in approved else _REFUSAL
+        # Who was quicker has answered: a hook is answered once.
+        with suppress(AlreadySettled, HookGone, UnknownHook):
+            given = Answer("resolved", answer)
+            await promptly(desk.office.resources.hooks.close(desk.tenant, open_cards[key], given))
+
+
+_REFUSAL = {"granted": False, "reason": DECLINED}
+
+
+async def _cards(desk: Desk, session_id: str) -> dict[str, HookRecord]:
+    """Return the open approvals of the session's run, by the keys of their calls."""
     resources = desk.office.resources
     try:
         session = await promptly(resources.sessions.load(desk.tenant, session_id))
     except UnknownSession:
-        return
+        return {}
     if session.owner is None:
-        return
-    for hook in await promptly(resources.hooks.open_of(desk.tenant, session.owner)):
-        key = _key(hook)
-        if key in approved or key in declined:
-            answer = {"granted": True} if key in approved else _REFUSAL
-            with suppress(AlreadySettled, HookGone, UnknownHook):
-                given = Answer("resolved", answer)
-                await promptly(resources.hooks.close(desk.tenant, hook, given))
-
-
-_REFUSAL = {"granted": False, "reason": DECLINED}
+        return {}
+    hooks = await promptly(resources.hooks.open_of(desk.tenant, session.owner))
+    return {key: hook for hook in hooks if (key := _key(hook))}
 
 
 def _key(hook: HookRecord) -> str:

@@ -68,6 +68,8 @@ class Telling:
     _open: dict[str, _Open] = field(default_factory=dict[str, _Open])
     _asked: set[object] = field(default_factory=set[object])
     """The labels of hooks for which the loop itself has shown a card."""
+    _has_failed: bool = False
+    """Whether the loop itself has said that it fails."""
 
     def told(self, event: Told) -> list[Part]:
         """Return what the client is told of the event."""
@@ -77,7 +79,10 @@ class Telling:
             part = _custom(event)
             if part.get("action") == "confirm":
                 self._asked.add(part.get("label"))
+            self._has_failed = self._has_failed or "error_id" in part
             return [part]
+        if event.type == "run.failed" and self._has_failed:
+            return []
         if event.type == "hook.opened" and event.data.get("label") in self._asked:
             return []
         if event.type in _WRITING:

@@ -96,9 +96,9 @@ class RunRequest(Body):
     budget: BudgetRequest | None = None
     metadata: Metadata = Field(default_factory=dict)
     approvals: Keys = Field(default_factory=list)
-    """The keys of calls that a person grants; those that wait in the session are carried out."""
+    """The keys of calls that wait in the session, and that a person grants."""
     declined: Keys = Field(default_factory=list)
-    """The keys of calls that a person refuses."""
+    """The keys of those that a person refuses."""
     stream: bool = False
 
 

@@ -19,7 +19,7 @@ from .auth import now
 from .deps import AtDesk, RunBody, Wait, read_call_answer, read_retry, read_said
 from .desk import Desk, promptly
 from .events import Reading
-from .grants import answer_cards
+from .grants import answer_cards, is_asked_again
 from .idempotency import idempotency
 from .requests import RunRequest, as_duration, limits_of, messages_of
 from .schemas import Accepted, CallList, Cancelled, Result, RunList, RunView, TicketView
@@ -34,7 +34,7 @@ async def create_run(request: Request, desk: AtDesk, body: RunBody) -> Response:
     """Accept a run; the same request under the same `Idempotency-Key` gives the same run."""
     desk.office.app.loop_of(body.agent)
     new = _new_run(request, body)
-    if body.session_id is not None and (body.approvals or body.declined):
+    if (body.approvals or body.declined) and not await is_asked_again(desk, new):
         await answer_cards(desk, body.session_id, body.approvals, body.declined)
     created = await promptly(desk.office.resources.runs.create(desk.tenant, new))
     if body.stream:
@@ -53,8 +53,6 @@ def _new_run(request: Request, body: RunRequest) -> NewRun:
         timeout=as_duration(body.timeout),
         metadata=body.metadata,
         budget=limits_of(body.budget),
-        approvals=tuple(body.approvals),
-        declined=tuple(body.declined),
         idempotency=idempotency(request, body, but=frozenset({"stream"})),
         traceparent=_traceparent(request.headers.get("traceparent")),
     )

@@ -80,9 +80,11 @@ class Teller:
             self._end_line()
         tell = _LINES.get(seen.type)
         if tell is not None:
-            self._end_line()
-            self._lines.write(f"{tell(self, seen)}\n")
-            self._lines.flush()
+            line = tell(self, seen)
+            if line is not None:
+                self._end_line()
+                self._lines.write(f"{line}\n")
+                self._lines.flush()
         elif seen.type == "call.finished":
             self._written[seen.data["call"]] = (seen.data["name"], seen.data["arguments"])
         elif seen.type == "tool.queued":
@@ -121,6 +123,27 @@ class Teller:
         return f"! tool {name} lost: {seen.data.get('reason') or 'its worker died'}"
 
 
+def _callout(_: Teller, seen: Seen) -> str | None:
+    told = seen.data.get("value") or {}
+    glyph = "!" if told.get("style") in {"warning", "error"} else "·"
+    return f"{glyph} {in_a_line(str(told['callout']))}" if told.get("callout") else None
+
+
+def _step(_: Teller, seen: Seen) -> str | None:
+    told = seen.data.get("value") or {}
+    if told.get("ok") is False:
+        return f"! step {in_a_line(str(told.get('step') or told.get('tool_name') or ''))} failed"
+    return f"· {in_a_line(str(told['step']))}" if told.get("step") else None
+
+
+def _hook(_: Teller, seen: Seen) -> str:
+    asked = seen.data.get("metadata") or {}
+    about = (
+        f": {asked['tool']} {in_a_line(str(asked.get('kwargs', '')))}" if "tool" in asked else ""
+    )
+    return f"⏸ hook {seen.data['label']}{about}; POST …/hooks/{seen.data['label']} answers it"
+
+
 def _failed(_: Teller, seen: Seen) -> str:
     return f"! run failed: {reason_of(seen.data)}"
 
@@ -152,7 +175,10 @@ def _always(line: str) -> Callable[[Teller, Seen], str]:
     return tell
 
 
-_LINES: dict[str, Callable[[Teller, Seen], str]] = {
+_LINES: dict[str, Callable[[Teller, Seen], str | None]] = {
+    "custom.callout": _callout,
+    "custom.step": _step,
+    "hook.opened": _hook,
     "turn.started": _turn,
     "turn.reset": _reset,
     "tool.started": Teller.tool_started,

@@ -75,11 +75,10 @@ class RunError(AgentError):
 class TurnLimitExceeded(RunError):
     """A turn past the agent's `max_turns` would have begun."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, mend: str = "raise max_turns if it needs more") -> None:
         self.limit = limit
         super().__init__(
-            f"the agent has taken {limit!r} turns and still has something to answer; "
-            "raise max_turns if it needs more"
+            f"the agent has taken {limit!r} turns and still has something to answer; {mend}"
         )
 
 

@@ -63,9 +63,6 @@ class NewRun:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     budget: dict[str, Any] | None = None
     """How much it may take, limit by limit; None for what its agent may."""
-    approvals: Sequence[str] = ()
-    """The keys of calls that a person grants; `declined` are those that a person refuses."""
-    declined: Sequence[str] = ()
     idempotency: tuple[str, str] | None = None
     """Digests of the idempotency key and of the request's body."""
     traceparent: str | None = None
@@ -150,8 +147,6 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
     }
     if new.budget is not None:
         fields["budget"] = orjson.dumps(new.budget)
-    if new.approvals or new.declined:
-        fields["granted"] = orjson.dumps([list(new.approvals), list(new.declined)])
     if new.traceparent is not None:
         fields["traceparent"] = new.traceparent
     if new.retry_of is not None and new.origin is not None:

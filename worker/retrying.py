@@ -84,8 +84,6 @@ def _new(ended: Ended, changes: Changes) -> NewRun:
         timeout=changes.timeout or before.timeout,
         metadata=before.metadata,
         budget=changes.budget or before.budget,
-        approvals=before.granted[0],
-        declined=before.granted[1],
         idempotency=changes.idempotency,
         retry_of=before.id,
         origin=before.origin,

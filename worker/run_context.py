@@ -23,7 +23,6 @@ def context_of(app: App, begun: Begun) -> Context:
         metadata=run.metadata,
         chat_id=run.session_id,
     )
-    context.approvals, context.declined = run.granted
     context.run, context.attempt = run.id, run.attempt
     context.marker = begun.window.shown_marker()
     context.origin = run.origin if run.retry_of else ""

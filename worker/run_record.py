@@ -76,8 +76,6 @@ class RunRecord(BaseModel):
     is_cancelling: bool = False
     budget: dict[str, Any] | None = None
     """How much the run may take, limit by limit; its agent's own limits hold besides."""
-    granted: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """The keys of calls that a person grants, and of those that a person refuses."""
     timeout: timedelta
     ordinal: int
     """The run's number within its session, from 1."""
@@ -153,7 +151,6 @@ def decode_run(fields: Mapping[str, bytes]) -> RunRecord:
         cut=int(fields.get("cut", 0)),
         is_cancelling="cancel" in fields,
         budget=loaded("budget"),
-        granted=loaded("granted") or ((), ()),
         timeout=timedelta(milliseconds=int(fields["timeout"])),
         ordinal=int(fields["ordinal"]),
         parent_id=fields["parent_id"].decode() if "parent_id" in fields else None,

@@ -14,8 +14,6 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
-import orjson
-
 from loops.app import App
 from loops.approval import acting_on
 from loops.errors import UnknownLoop
@@ -59,8 +57,6 @@ class StartedCall:
     run_id: str
     origin: str
     """The run with whose work it goes on, empty for none."""
-    approvals: frozenset[str] = frozenset()
-    """The keys of the calls that a person has granted."""
 
 
 class ToolJob:
@@ -170,10 +166,9 @@ class ToolJob:
             claim.released = True
             return None
         call = ToolCall.decode(reply[1])
-        agent, session_id, run_id, origin = (part.decode() for part in reply[3:7])
-        approvals = frozenset(orjson.loads(reply[7])[0]) if reply[7] else frozenset[str]()
+        agent, session_id, run_id, origin = (part.decode() for part in reply[3:])
         logger.debug("⇢ tool %s of %s %s", call.name, run_id, self._key)
-        return StartedCall(call, reply[2], agent, session_id, run_id, origin, approvals)
+        return StartedCall(call, reply[2], agent, session_id, run_id, origin)
 
     async def _until_over(self, started: StartedCall) -> None:
         """Wait until the call has its result, or is cancelled."""
@@ -232,7 +227,6 @@ class ToolJob:
         context = ToolContext(
             workspace=workspace_of(self._settings, self._place.tenant, started.session_id),
             chat_id=started.session_id,
-            approvals=started.approvals,
             run=started.run_id,
             origin=started.origin,
             attempt=started.attempt,

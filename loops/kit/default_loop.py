@@ -5,8 +5,8 @@ from hashlib import sha256
 from typing import Any
 
 from loops.context import Context
-from loops.errors import AgentError, ContextTooLong
-from loops.guard import Raised
+from loops.errors import AgentError, BudgetExceeded, ContextTooLong, TurnLimitExceeded
+from loops.guard import Raised, describe
 
 from .batch import Batch, answer, not_begun
 from .beating import told
@@ -17,6 +17,7 @@ from .kit_run import KitRun
 from .nest import Nest
 from .options import Options
 from .replying import reply
+from .rows import log
 from .session import Session
 from .sources import discovered
 from .titles import title
@@ -49,8 +50,13 @@ async def default_loop(*, context: Context, **options: Any) -> AsyncIterator[Any
 def _failed(context: Context, error: BaseException) -> dict[str, Any]:
     """Return the word to the reader that the run fails; the details are not for everybody."""
     code = error.code if isinstance(error, AgentError) else "loop_failed"
-    seed = f"{context.run}:{context.turns}:{code}"
+    # A run that is resumed says the same again; one in this process has no id of its own.
+    seed = f"{context.run or id(error)}:{context.turns}:{code}"
     reference = sha256(seed.encode()).hexdigest()[:8]
+    log(context, "error", {"error_id": reference, "code": code, "message": describe(error)})
+    if isinstance(error, TurnLimitExceeded | BudgetExceeded):
+        # These are the program's own limits, and no secret.
+        return {**callout(f"Stopped: {error}", "error"), "error_id": reference}
     text = f"Something went wrong ({code}). Reference: `{reference}`"
     return {**callout(text, "error"), "error_id": reference}
 

@@ -69,6 +69,8 @@ class Surroundings(TypedDict, total=False):
     """The names of those tools of this turn that are called once at most."""
     ctx: ToolContext | None
     """For whom tools act; None for the run's own user."""
+    used: MutableSet[str]
+    """The keys of `ctx.approvals` that are used up: each is good for one call."""
     offered: Collection[str]
     """The names that the model was offered; those of the request that the block answers, where
     nobody says."""
@@ -112,6 +114,7 @@ class Desk:
         self._handlers = handlers
         self._more = more
         self._seen = more.get("seen", set[str]())
+        self._used = more.get("used", set[str]())
         scope, ctx = active_scope(), more.get("ctx")
         given = _given(scope)
         self._ctx = replace(ctx or given, workspace=workspace or (ctx or given).workspace)
@@ -175,7 +178,8 @@ class Desk:
 
     def _asks(self, entry: Entry, call: ToolCall, arguments: Mapping[str, Any], key: str) -> bool:
         """Say whether a person is asked before the call is carried out."""
-        if key in self._ctx.approvals:
+        if key in self._ctx.approvals and key not in self._used:
+            self._used.add(key)
             return False
         wanted = outcome_of_call(partial(entry.tool.wants_approval, arguments))
         danger = risk(call.name, arguments)

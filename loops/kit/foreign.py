@@ -13,8 +13,9 @@ import httpx
 
 from loops.blocks import Raw
 from loops.closing import close
-from loops.errors import AgentError, Incomplete, Timeout, Unavailable
+from loops.errors import AgentError, BadYield, Timeout, Unavailable
 from loops.guard import describe, renaming
+from loops.jsonable import cut_text
 from loops.messages import Message, Messages, Usage
 from loops.model import ModelPort, ModelRequest, register_adapter, resolve_model
 from loops.providers.failures import failure_of_refusal, refusal_of
@@ -91,7 +92,7 @@ class ForeignPort:
                         yield event  # noqa: ASYNC119 - the same
             finally:
                 await close(reply)
-        raise Incomplete(f"the provider {self.name!r} gave no Turn; yield one, last")
+        raise BadYield(f"the provider {self.name!r} gave no Turn; yield one, last")
 
     def _put_aside(self, shown: object) -> None:
         is_told = isinstance(shown, Mapping)
@@ -124,8 +125,13 @@ class _Telling:
                 yield from self._grow(ReasoningDelta, thought)
             case {"type": "step", "tool_name": str(name), "id": str(call_id)}:
                 yield from self._announce(call_id, name)
-            case _:
+            case None | {"type": str()}:
                 return
+            case _:
+                raise BadYield(
+                    f"a provider yields strings, dicts with a 'type', and one Turn; it yielded "
+                    f"{cut_text(repr(shown), 200)}"
+                )
 
     def _grow(
         self, kind: type[TextDelta] | type[ReasoningDelta], text: str

@@ -124,8 +124,12 @@ def _takes_context(name: str, handler: Handler) -> bool:
     kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     places = [each for each in parameters if each.kind in kinds]
     has_rest = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
-    if not places and not has_rest:
-        raise SetupError(f"the handler of {name!r} takes one parameter, the arguments as a dict")
+    needed = [each for each in places if each.default is each.empty]
+    if (not places and not has_rest) or len(needed) > 2:
+        raise SetupError(
+            f"the handler of {name!r} takes the arguments as a dict, and perhaps the context; "
+            f"not {len(needed)} parameters"
+        )
     return len(places) > 1
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from loops.blocks import Raw
 from loops.context import Context
+from loops.errors import SetupError
 from loops.providers.deployment import Price
 from loops.runtime import active_scope
 
@@ -39,6 +40,9 @@ class KitRun:
         self.tools: list[Raw] = options.offered()
         self.progress = Progress()
         self.repetition = Repetition(options.limits.repeats)
+        self._used: set[str] = set()
+        if options.limits.cost is not None and self.price is None:
+            raise SetupError("a limit of cost needs a price: LLM().price(input=…, output=…)")
         self.turn: Turn | None = None
         """The reply that came last."""
         self.cost = 0.0
@@ -125,6 +129,7 @@ class KitRun:
             options.bash_timeout,
             options.handlers or {},
             ctx=options.acting(self.context),
+            used=self._used,
             offered=frozenset(tool["name"] for tool in self.tools),
             declined=frozenset(options.declined),
         )

@@ -1,7 +1,7 @@
 """How far a run of the default loop may go; pure."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import orjson
 
@@ -12,6 +12,14 @@ from .turn import Turn
 
 REPEATS = 5
 """How often in a row a model may make the very same calls; the last time they are refused."""
+
+
+class LimitOptions(TypedDict, total=False):
+    """The limits by name; see the fields of `Limits`."""
+
+    steps: int | None
+    cost: float | None
+    repeats: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +53,10 @@ class Limits:
         """
         limit = self.steps or most
         if steps >= limit:
-            raise TurnLimitExceeded(limit)
+            mend = "limits(steps=…)" if self.steps else "max_turns"
+            raise TurnLimitExceeded(limit, mend=f"raise {mend} if it needs more")
         if self.cost is not None and cost >= self.cost:
-            raise BudgetExceeded("cost", self.cost)
+            raise BudgetExceeded("usd", self.cost)
 
 
 class Repetition:

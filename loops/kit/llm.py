@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 from loops.blocks import Raw
 from loops.closing import close
@@ -15,18 +15,19 @@ from loops.errors import SetupError
 from loops.guard import Raised, outcome_of
 from loops.local import LocalRuntime
 from loops.model import ModelPort
-from loops.naming import NAME_RULE, did_you_mean, is_name
+from loops.naming import NAME_RULE, is_name, refuse_unknown
 from loops.runtime import Scope, active_scope, scoped
 from loops.tools import Tool
 
+from .checks import check, check_answers, check_capabilities, check_price
 from .default_loop import default_loop
 from .handlers import Handler
-from .limits import Limits
+from .limits import LimitOptions, Limits
 from .making import make_provider
 from .options import ToolSource
 from .provider import Provider
 from .session import Session
-from .toolbox import CAPABILITIES, Entry, Own, OwnOptions, SearchMode, Toolbox, capabilities
+from .toolbox import Entry, Own, OwnOptions, SearchMode, Toolbox, capabilities
 from .turn import Turn
 
 KitLoop = Callable[..., AsyncIterator[Any]]
@@ -43,6 +44,7 @@ class LLM:
         self._given: Mapping[str, Any] = given or _USUAL
 
     def _with(self, **given: Any) -> Self:
+        check(given)
         return type(self)({**self._given, **given})
 
     @property
@@ -59,29 +61,17 @@ class LLM:
         return self._with(system=text)
 
     def tools(self, tools: Iterable[Raw | Tool]) -> Self:
-        """Offer these tools in the place of those before: dicts that `on` answers, or tools.
-
-        Raises:
-            SetupError: When a dict has no name.
-        """
-        listed = list(tools)
-        for each in listed:
-            if not isinstance(each, Tool) and "name" not in each:
-                raise SetupError(f"a tool is a dict with a 'name', or an ai.tool; not {each!r}")
-        return self._with(tools=listed)
+        """Offer these tools in the place of those before: dicts that `on` answers, or tools."""
+        given = cast("object", tools)
+        return self._with(tools=list(tools) if isinstance(given, Iterable) else given)
 
     def allowed_tools(self, names: Iterable[str]) -> Self:
         """Offer these built-in ones instead of those before: Bash, Editor, WebFetch, WebSearch.
 
-        Names of other programs' tools are passed over.
-
-        Raises:
-            SetupError: When one is nearly the name of a built-in one.
+        Names of other programs' tools are passed over; what is nearly one of these is refused.
         """
-        listed = list(names)
-        for name in listed:
-            if name not in CAPABILITIES and (near := did_you_mean(name, CAPABILITIES)):
-                raise SetupError(f"there is no built-in tool {name!r}{near}")
+        listed = [names] if isinstance(names, str) else list(names)
+        check_capabilities(listed)
         return self._with(allowed_tools=listed)
 
     def max_tokens(self, count: int) -> Self:
@@ -107,6 +97,7 @@ class LLM:
             "cache_read": cache_read,
             "cache_write": cache_write,
         }
+        check_price(told)
         return self._with(price=told)
 
     def bash_timeout(self, seconds: float) -> Self:
@@ -155,15 +146,10 @@ class LLM:
         """Let the loop name new conversations; a request more for each."""
         return self._with(titles=enabled)
 
-    def limits(
-        self,
-        *,
-        steps: int | None = None,
-        cost: float | None = None,
-        repeats: int | None = 5,
-    ) -> Self:
-        """Say how far a run may go: replies, what they cost, the same calls in a row."""
-        return self._with(limits=Limits(steps=steps, cost=cost, repeats=repeats))
+    def limits(self, **limits: Unpack[LimitOptions]) -> Self:
+        """Say how far a run may go: `steps`, `cost`, `repeats`; the others stay as they were."""
+        refuse_unknown(limits, LimitOptions.__annotations__, subject="limits()")
+        return self._with(limits=replace(self._given.get("limits", Limits()), **limits))
 
     def on(self, name: str, handler: Handler, **options: Unpack[OwnOptions]) -> Self:
         """Answer the calls of a tool by a function of the arguments, and perhaps of the context.
@@ -173,6 +159,7 @@ class LLM:
         """
         if not is_name(name):
             raise SetupError(f"a tool's name is {NAME_RULE}, not {name!r}")
+        refuse_unknown(options, OwnOptions.__annotations__, subject=f"on({name!r}, …)")
         own = Own(handler, **options)
         own.entry(name, None)
         return self._with(own={**self._own, name: own})
@@ -197,6 +184,7 @@ class LLM:
         """
         if self._given.get("model") is None:
             raise SetupError("the agent has no model; LLM().model('vendor/model') gives it one")
+        self._check_answers()
         loop: KitLoop = self._given.get("loop") or default_loop
         events = loop(**self._options(context, client))
         try:
@@ -248,8 +236,18 @@ class LLM:
         return self.run(context=context)
 
     def agent_tools(self) -> list[Tool]:
-        """Return the tools whose calls other workers may carry out."""
+        """Return the tools whose calls other workers may carry out.
+
+        Raises:
+            SetupError: When a function answers a tool that no model is told of.
+        """
+        self._check_answers()
         return self.toolbox.tools
+
+    def _check_answers(self) -> None:
+        # A loop of one's own may tell its model of other tools.
+        if "loop" not in self._given:
+            check_answers(self._given.get("tools") or (), self._own)
 
     @cached_property
     def toolbox(self) -> Toolbox:

@@ -117,4 +117,5 @@ def _details(planned: Planned, given: Any, *, is_ok: bool) -> list[Any]:
         text = str(_content(given))
         ended["result"] = text if len(text) <= DETAILS else f"{text[:DETAILS]}\n…"
         return [ended]
-    return [] if is_ok else [ended]
+    # Of a call that was refused the step itself has said so.
+    return [] if is_ok or planned.entry is None else [ended]

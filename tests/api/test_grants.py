@@ -47,8 +47,6 @@ async def test_an_approval_answers_the_card_of_its_call(
 
     assert answer.status_code == 202
     assert await state(author, resources) == "resolved"
-    made = await resources.runs.load("default", answer.json()["id"])
-    assert made.granted == ((KEY,), ())
 
 
 async def test_so_does_a_refusal(app: Api, author: Author, resources: Resources) -> None:
@@ -57,15 +55,50 @@ async def test_so_does_a_refusal(app: Api, author: Author, resources: Resources)
     assert await state(author, resources) == "resolved"
 
 
-async def test_the_key_of_another_call_answers_nothing(
-    app: Api, author: Author, resources: Resources
-) -> None:
-    await say(app, author, approvals=[approval_key("post", {"to": "bob"})])
+async def test_the_same_request_again_gives_the_same_run(app: Api, author: Author) -> None:
+    body = {"agent": "echo", "input": "go", "session_id": author.session_id, "approvals": [KEY]}
+    headers = {"Idempotency-Key": "once"}
+    async with client_of(app) as client:
+        first = await client.post("/v1/runs", json=body, headers=headers)
+        second = await client.post("/v1/runs", json=body, headers=headers)
 
+    assert (first.status_code, second.status_code) == (202, 200)
+    assert first.json()["id"] == second.json()["id"]
+
+
+async def test_a_key_is_good_once(app: Api, author: Author) -> None:
+    await say(app, author, approvals=[KEY])
+
+    again = await say(app, author, approvals=[KEY])
+
+    assert again.status_code == 422
+    assert KEY in again.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"approvals": [approval_key("post", {"to": "bob"})]},
+        {"approvals": [KEY], "declined": [KEY]},
+        {"approvals": [KEY, "other"]},
+        {"approvals": [""]},
+    ],
+)
+async def test_keys_that_fit_nothing_answer_nothing(
+    app: Api, author: Author, resources: Resources, keys: dict[str, Any]
+) -> None:
+    answer = await say(app, author, **keys)
+
+    assert answer.status_code == 422
     assert await state(author, resources) == "open"
 
 
-async def test_a_key_is_text(app: Api, author: Author) -> None:
-    answer = await say(app, author, approvals=[""])
+async def test_the_key_of_another_session_is_none_here(
+    app: Api, author: Author, resources: Resources
+) -> None:
+    other = await begin(resources)
+
+    answer = await say(app, other, approvals=[KEY])
 
     assert answer.status_code == 422
+    assert await state(author, resources) == "open"

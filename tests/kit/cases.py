@@ -279,7 +279,7 @@ WEAKNESSES = {
         "a_handler_is_any_function_of_the_arguments",
     ),
     "w9": _in(_LOOP, "a_reply_that_says_it_calls_and_does_not_is_the_last")
-    + _in(_RETRIES, "a_reply_without_its_end_is_asked_for_again_and_then_a_failure"),
+    + _in(_RETRIES, "a_provider_that_never_ends_its_reply_is_at_fault_and_not_asked_again"),
     "w10": _in(
         _OPENAI_CALLS,
         "whole_calls_are_carried_out_whatever_the_reason",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import loops as ai
 from loops.blocks import Raw
 from loops.closing import close
-from loops.errors import Incomplete, LoopFailed, RateLimited, SetupError
+from loops.errors import BadYield, Incomplete, LoopFailed, RateLimited, SetupError
 from loops.kit import Session, build_tools, compact
 from loops.kit.asking import MCP_BETA, PortProvider
 from loops.kit.foreign import ForeignPort, as_provider, is_provider
@@ -124,15 +124,20 @@ async def test_a_call_is_announced_when_its_provider_says_so() -> None:
 
 
 async def test_what_nobody_can_show_is_passed_over() -> None:
-    *shown, turn = await read(Saying(None, 7, "", "Hi there.", Turn(HI, "end_turn")))
+    *shown, turn = await read(Saying(None, "", "Hi there.", Turn(HI, "end_turn")))
 
     assert texts(shown) == "Hi there."
     assert turn.content == HI
 
 
-async def test_a_reply_without_a_turn_is_incomplete() -> None:
-    with pytest.raises(Incomplete, match="gave no Turn; yield one, last"):
+async def test_a_reply_without_a_turn_is_its_providers_fault() -> None:
+    with pytest.raises(BadYield, match="gave no Turn; yield one, last"):
         await read(Saying("Hi"))
+
+
+async def test_what_is_no_event_is_its_providers_fault_too() -> None:
+    with pytest.raises(BadYield, match="it yielded 7"):
+        await read(Saying(7))
 
 
 async def test_what_comes_after_the_turn_is_not_read() -> None:

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from loops.errors import (
+    BadYield,
     ContextTooLong,
     Incomplete,
     InvalidRequest,
     Overloaded,
-    ProviderError,
     RateLimited,
     Refused,
     Timeout,
@@ -347,14 +347,13 @@ class Turnless:
         yield "Hm."
 
 
-async def test_a_reply_without_its_end_is_asked_for_again_and_then_a_failure() -> None:
+async def test_a_provider_that_never_ends_its_reply_is_at_fault_and_not_asked_again() -> None:
     provider = Turnless()
 
     _, error = await told_until_it_fails(asking(), provider)
 
-    assert isinstance(error, Incomplete)
-    assert isinstance(error, ProviderError)
-    assert provider.count == 11
+    assert isinstance(error, BadYield)
+    assert provider.count == 1
     assert "yield one, last" in str(error)
 
 

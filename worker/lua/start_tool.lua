@@ -3,15 +3,14 @@
 -- KEYS: record
 -- ARGV: queue key, job id, token, call key, worker id, worker's channel, pid, lapses of the claim,
 --   most lapses, result when lost, result when poison
--- Returns {code, call, attempt, agent, session id, run id, id of the run with whose work it goes on,
---   what a person granted and refused}: 0 the claim is not ours, -1 nothing to do,
+-- Returns {code, call, attempt, agent, session id, run id, id of the run with whose work it goes on}: 0 the claim is not ours, -1 nothing to do,
 --   -2 lost, -3 poison, -4 too many of its tool run, 1 begin.
 -- uses: queue log run gate
 local record, queue, job, key = KEYS[1], ARGV[1], ARGV[2], ARGV[4]
 if not holds(queue, job, ARGV[3]) then return { 0 } end
 redis.call('DEL', queue .. ':unknown:' .. job)
 local now, calls = clock(), record .. ':calls'
-local run = redis.call('HMGET', record, 'agent', 'session', 'id', 'status', 'origin', 'granted')
+local run = redis.call('HMGET', record, 'agent', 'session', 'id', 'status', 'origin')
 local call = redis.call('HMGET', calls, key .. '|state', key .. '|again', key .. '|call', key .. '|job', key .. '|token',
   key .. '|gate')
 if not run[4] or TERMINAL[run[4]] or (call[1] ~= 'queued' and call[1] ~= 'started')
@@ -37,7 +36,7 @@ if call[6] and not is_repeat and not goes_through(call[6], queue, job, ARGV[3], 
   return { -4 }
 end
 local attempt = redis.call('HINCRBY', calls, key .. '|attempts', is_repeat and 0 or 1)
-local begun = { 1, call[3], attempt, run[1], run[2], run[3], run[5] or '', run[6] or '' }
+local begun = { 1, call[3], attempt, run[1], run[2], run[3], run[5] or '' }
 if is_repeat then return begun end
 redis.call('HSET', calls, key .. '|state', 'started', key .. '|worker', ARGV[5], key .. '|channel', ARGV[6],
   key .. '|token', ARGV[3])
