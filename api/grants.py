@@ -9,7 +9,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from loops.approval import approval_key
+from loops.approval import card_key
 from loops.errors import AlreadySettled, HookGone, InvalidInput, UnknownHook, UnknownSession
 from loops.question import Answer
 from worker.hooks import HookRecord
@@ -27,6 +27,19 @@ async def is_asked_again(desk: Desk, new: NewRun) -> bool:
     resources = desk.office.resources
     name = resources.keys.idempotency(desk.tenant, new.idempotency[0])
     return bool(await promptly(resources.link.command("EXISTS", name)))
+
+
+def refuse_conflict(on_conflict: str | None) -> None:
+    """Pass if a request that answers calls lets their run go on.
+
+    Raises:
+        InvalidInput: When it would end that run, or be refused because of it.
+    """
+    if on_conflict in {"reject", "interrupt", "rollback"}:
+        raise InvalidInput(
+            f"approvals and declined answer calls of the session's run, which on_conflict="
+            f"{on_conflict!r} does not let go on; leave one of them out"
+        )
 
 
 async def answer_cards(
@@ -78,4 +91,4 @@ def _key(hook: HookRecord) -> str:
     tool: Any = about.get("tool")
     arguments: Any = about.get("kwargs")
     is_call = isinstance(tool, str) and isinstance(arguments, dict)
-    return approval_key(about["tool"], about["kwargs"]) if is_call else ""
+    return card_key(about["tool"], about["kwargs"], hook.call) if is_call else ""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import orjson
 
+from loops.approval import card_key
 from worker.event_log import TERMINAL_EVENTS
 
 from .frames import ERROR, GAP, NOTICES, SNAPSHOT
@@ -77,8 +78,9 @@ class Telling:
             return [_NOTICES[event.type](event)]
         if event.type.startswith(_CUSTOM):
             part = _custom(event)
-            if part.get("action") == "confirm":
-                self._asked.add(part.get("label"))
+            label = part.get("label")
+            if part.get("action") == "confirm" and isinstance(label, str):
+                self._asked.add(label)
             self._has_failed = self._has_failed or "error_id" in part
             return [part]
         if event.type == "run.failed" and self._has_failed:
@@ -154,7 +156,10 @@ def _hook(event: Told) -> Part:
     part: Part = {"type": "ui"}
     match data.get("metadata"):
         case {"tool": tool, "kwargs": arguments}:
-            part |= {"action": "confirm", "key": data.get("label"), "tool": tool, "args": arguments}
+            part |= {"action": "confirm", "tool": tool, "args": arguments, "label": data["label"]}
+            if isinstance(tool, str) and isinstance(arguments, dict):
+                shown = cast("dict[str, Any]", arguments)
+                part["key"] = card_key(tool, shown, data.get("call"))
         case about:
             asked = {"payload": data.get("payload"), "metadata": about}
             part |= {"action": "ask", "key": data.get("label"), **_without_none(asked)}

@@ -19,7 +19,7 @@ from .auth import now
 from .deps import AtDesk, RunBody, Wait, read_call_answer, read_retry, read_said
 from .desk import Desk, promptly
 from .events import Reading
-from .grants import answer_cards, is_asked_again
+from .grants import answer_cards, is_asked_again, refuse_conflict
 from .idempotency import idempotency
 from .requests import RunRequest, as_duration, limits_of, messages_of
 from .schemas import Accepted, CallList, Cancelled, Result, RunList, RunView, TicketView
@@ -35,6 +35,7 @@ async def create_run(request: Request, desk: AtDesk, body: RunBody) -> Response:
     desk.office.app.loop_of(body.agent)
     new = _new_run(request, body)
     if (body.approvals or body.declined) and not await is_asked_again(desk, new):
+        refuse_conflict(body.on_conflict)
         await answer_cards(desk, body.session_id, body.approvals, body.declined)
     created = await promptly(desk.office.resources.runs.create(desk.tenant, new))
     if body.stream:

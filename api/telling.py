@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from loops import errors
 
@@ -123,21 +123,27 @@ class Teller:
         return f"! tool {name} lost: {seen.data.get('reason') or 'its worker died'}"
 
 
+def _value(seen: Seen) -> dict[str, Any]:
+    """Return the dict that a loop has yielded."""
+    value: Any = seen.data.get("value")
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 def _callout(_: Teller, seen: Seen) -> str | None:
-    told = seen.data.get("value") or {}
+    told = _value(seen)
     glyph = "!" if told.get("style") in {"warning", "error"} else "·"
     return f"{glyph} {in_a_line(str(told['callout']))}" if told.get("callout") else None
 
 
 def _step(_: Teller, seen: Seen) -> str | None:
-    told = seen.data.get("value") or {}
+    told = _value(seen)
     if told.get("ok") is False:
         return f"! step {in_a_line(str(told.get('step') or told.get('tool_name') or ''))} failed"
     return f"· {in_a_line(str(told['step']))}" if told.get("step") else None
 
 
 def _hook(_: Teller, seen: Seen) -> str:
-    asked = seen.data.get("metadata") or {}
+    asked: dict[str, Any] = seen.data.get("metadata") or {}
     about = (
         f": {asked['tool']} {in_a_line(str(asked.get('kwargs', '')))}" if "tool" in asked else ""
     )

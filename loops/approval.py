@@ -5,7 +5,7 @@ them; and it is given once.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -21,7 +21,7 @@ from .hooks import answer_to
 from .jsonable import jsonable
 from .messages import ToolCall, ToolResult
 from .question import Question
-from .redact import hidden, unhidden
+from .redact import HIDDEN, hidden, unhidden
 from .runtime import Runtime
 from .tool_context import ToolContext
 from .tools import Tool
@@ -62,15 +62,34 @@ async def approved(call: ToolCall, tool: Tool, runtime: Runtime) -> ToolCall | T
     return replace(call, arguments=orjson.dumps(edited).decode(), granted=True)
 
 
+def label_of(call: ToolCall, is_taken: Callable[[str], bool]) -> str:
+    """Return the label of the hook by which a call is approved: no two calls of a run share one.
+
+    Providers repeat ids, in one message and from turn to turn.
+    """
+    label = f"approve_{call.id or call.key}"
+    return f"approve_{call.key}" if is_taken(label) else label
+
+
 def approval_key(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return the key of a call: the same for the same arguments, however it was explained."""
-    told = {name: value for name, value in arguments.items() if name not in _TOLD_ONLY}
+    """Return the key of a call: the same for the same arguments.
+
+    What only says why a command is run is no part of it.
+    """
+    only_told = {"description"} if tool == "bash" else frozenset[str]()
+    told = {name: value for name, value in arguments.items() if name not in only_told}
     encoded = orjson.dumps(jsonable(told), option=orjson.OPT_SORT_KEYS)
-    return f"{tool}:{sha256(encoded).hexdigest()[:12]}"
+    return f"{tool}:{sha256(encoded).hexdigest()[:32]}"
 
 
-_TOLD_ONLY = frozenset({"description", "context", "reason"})
-"""Arguments that only say why: the call is the same without them."""
+def card_key(tool: str, shown: Mapping[str, Any], call: str | None) -> str:
+    """Return the key of a call as its card shows it.
+
+    Where arguments are hidden it is the call's alone: from a hash of them they could be guessed.
+    """
+    if HIDDEN not in shown.values():
+        return approval_key(tool, shown)
+    return f"{tool}:{sha256((call or '').encode()).hexdigest()[:32]}"
 
 
 def acting_on(call: ToolCall, context: ToolContext) -> ToolContext:
@@ -82,10 +101,7 @@ def acting_on(call: ToolCall, context: ToolContext) -> ToolContext:
 def _question(
     call: ToolCall, tool: Tool, arguments: Mapping[str, Any], registry: HookRegistry
 ) -> Question:
-    label = f"approve_{call.id or call.key}"
-    if registry.is_live(label):
-        # Providers repeat ids, also in one message.
-        label = f"approve_{call.key}"
+    label = label_of(call, registry.is_taken)
     told = cast("dict[str, Any]", jsonable(dict(arguments)))
     shown = hidden(told, tool.redact)
 

@@ -4,7 +4,7 @@ What a provider sends is kept: unknown blocks as they are, unknown fields beside
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -129,3 +129,30 @@ Block = Annotated[
     Discriminator(_kind),
 ]
 """A part of a message."""
+
+
+_CONTENT_TYPES = {"text", "image", "document", "search_result"}
+
+
+def are_blocks(content: object) -> TypeGuard[list[Raw]]:
+    """Say whether a result's content is blocks, and no data."""
+    if not isinstance(content, list) or not content:
+        return False
+    return all(map(is_block, cast("list[object]", content)))
+
+
+def is_block(value: object) -> bool:
+    """Say whether a value is a block that a result may hold, and no data that looks like one."""
+    if not isinstance(value, dict):
+        return False
+    block = cast("Raw", value)
+    if block.get("type") == "text":
+        return isinstance(block.get("text"), str)
+    kind: object = block.get("type")
+    is_known = isinstance(kind, str) and kind in _CONTENT_TYPES
+    return is_known and isinstance(block.get("source"), dict | str)
+
+
+def has_pictures(content: object) -> bool:
+    """Say whether the content of a result is blocks, with pictures or documents among them."""
+    return are_blocks(content) and any(each["type"] in {"image", "document"} for each in content)

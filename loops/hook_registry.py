@@ -24,6 +24,7 @@ class HookRegistry:
     def __init__(self) -> None:
         self._live: dict[str, _Live] = {}
         self._early: dict[str, Answer] = {}
+        self._taken: set[str] = set()
 
     @contextmanager
     def live(self, question: Question, settle: Settle) -> Generator[None]:
@@ -39,6 +40,7 @@ class HookRegistry:
                 "give hooks that are open at one time their labels"
             )
         self._live[label] = _Live(question, settle)
+        self._taken.add(label)
         try:
             yield
         finally:
@@ -47,6 +49,10 @@ class HookRegistry:
     def is_live(self, label: str) -> bool:
         """Whether a hook of this label waits."""
         return label in self._live
+
+    def is_taken(self, label: str) -> bool:
+        """Whether a hook of this label waits, or has waited: an answer to it may still come."""
+        return label in self._taken
 
     def settle(self, label: str, answer: Answer) -> bool:
         """Answer the hook, if one of this label waits; say whether it does.

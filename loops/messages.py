@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeGuard, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from .blocks import Block, Raw, TextBlock, ToolResultBlock, ToolUseBlock
+from .blocks import Block, Raw, TextBlock, ToolResultBlock, ToolUseBlock, are_blocks
 from .errors import InvalidArguments
 from .jsonable import cut_text, jsonable, parse_object
 
@@ -272,24 +272,7 @@ def tool_message(results: Sequence[ToolResult]) -> Message | None:
 
 def _content(result: ToolResult) -> str | list[Raw]:
     content = result.content if result.told is None else result.told
-    return content if _are_blocks(content) else result.text
-
-
-_CONTENT_TYPES = {"text", "image", "document", "search_result"}
-
-
-def _are_blocks(content: object) -> TypeGuard[list[Raw]]:
-    if not isinstance(content, list) or not content:
-        return False
-    return all(
-        isinstance(each, dict) and cast("Raw", each).get("type") in _CONTENT_TYPES
-        for each in cast("list[object]", content)
-    )
-
-
-def has_pictures(content: object) -> bool:
-    """Say whether the content of a result is blocks, with pictures or documents among them."""
-    return _are_blocks(content) and any(each["type"] in {"image", "document"} for each in content)
+    return content if are_blocks(content) else result.text
 
 
 def _only_results(content: Sequence[object]) -> bool:

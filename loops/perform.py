@@ -13,11 +13,12 @@ from traceback import format_exception
 from typing import Any, cast
 
 from .aggregate import LastAggregator
+from .blocks import has_pictures
 from .closing import closing, closing_opened
 from .errors import AgentError, HookDeferred, InvalidArguments, ToolTimedOut
 from .guard import Raised, outcome_of, outcome_of_call, unwrapped
 from .jsonable import MAX_TEXT, bounded, clean_text
-from .messages import ToolResult, has_pictures
+from .messages import ToolResult
 from .tasks import in_thread
 from .time_limit import limited
 from .tool_context import ToolContext, running_call, running_context

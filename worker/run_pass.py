@@ -21,14 +21,17 @@ from loops.closing import closing, closing_opened
 from loops.errors import ReplayDiverged, RunLeft
 from loops.guard import Raised, outcome_of
 from loops.hook_registry import HookRegistry, join_hook_registry
+from loops.messages import Messages
 from loops.runtime import Scope, scoped
 from loops.tasks import Owner, overlook
 from loops.wire import as_event, encode
 
 from .begin import Begun
 from .calls import RunPlace
+from .closing_history import closing_messages
 from .ending import LEFT_BY_STOP, Ending, refused_at_once
 from .gear import gear_of
+from .journal import encode_message
 from .left import Left
 from .lifecycle import Lifecycle
 from .nudges import SWEEP
@@ -261,6 +264,13 @@ class RunPass:
     async def _settle(self, ending: Ending) -> bool:
         return await settle(self.runtime, self._context, ending, seconds=self._clock.ran)
 
+    def _closing(self) -> list[bytes]:
+        """Return what the session gets if the run ends while it is parked."""
+        context, runtime = self._context, self.runtime
+        messages = Messages.of(context.messages)
+        closing = closing_messages(messages, runtime.last_turn, runtime.answers.result_of)
+        return [encode_message(message) for message in closing]
+
     async def _park(self) -> Left | None:
         waiting = self.runtime.answers.waiting
         if self._idling.is_idle and self.runtime.answers.is_all_missing:
@@ -268,6 +278,8 @@ class RunPass:
             reason = "hooks" if self.runtime.answers.is_outside else "tools"
             event = orjson.dumps([{"type": "run.waiting", "data": {"reason": reason}}])
             told: list[Part] = [event, self._clock.ran_ms, len(waiting), *waiting]
+            closing = self._closing()
+            told += [len(closing), *closing]
             answer = await self.runtime.end("park", *told)
             if answer[0] != GO_ON:
                 return Left.PARKED

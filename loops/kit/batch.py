@@ -13,10 +13,10 @@ from loops.blocks import Raw
 from loops.tasks import Owner
 from loops.tool_runner import CALLS_PER_TURN
 
-from .dispatch import Planned
 from .estimate import blocks_of, tokens_of
 from .events import PING
 from .kit_run import KitRun
+from .planned import Planned
 from .rows import log
 from .session import INTERRUPTED
 from .shaping import Output, shaped

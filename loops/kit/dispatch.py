@@ -5,21 +5,20 @@ runs, and its answer is recorded. Whatever a tool does, there is an answer.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableSet
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Collection, Mapping, MutableSet
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, TypedDict, Unpack
 
 import orjson
 
-from loops.approval import approval_key, approved
+from loops.approval import approval_key, approved, card_key
+from loops.approval import label_of as label_of_hook
 from loops.blocks import Raw
 from loops.context import Context
-from loops.fold import UNPARSED
 from loops.guard import Raised, outcome_of_call
-from loops.hook_registry import active_registry
-from loops.jsonable import jsonable
+from loops.hook_registry import HookRegistry, active_registry
 from loops.local import LocalRuntime
 from loops.messages import ToolCall, ToolResult
 from loops.redact import hidden
@@ -27,8 +26,18 @@ from loops.runtime import Runtime, Scope, active_scope
 from loops.tool_context import ToolContext
 
 from .asking import toolbox_here
-from .events import step
 from .handlers import Handler, handler_of, handler_tool, label_of, told
+from .planned import (
+    Failure,
+    Planned,
+    arguments_in,
+    call_of,
+    card_of,
+    handed_over,
+    outcome,
+    refused,
+    step_of,
+)
 from .risk import risk
 from .shown import CallBlock
 from .toolbox import Entry, capabilities
@@ -38,26 +47,6 @@ _ACTING = ("user", "workspace", "approvals", "auto", "modes", "skills")
 
 
 logger = logging.getLogger("loopmill.kit")
-
-
-class Failure(str):
-    """What a model is told of a call that failed."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A call that can be carried out."""
-
-    block: Raw
-    step: Raw
-    """What the reader is shown when it begins."""
-    work: Callable[[], Awaitable[Any]]
-    """Carries it out and gives what the tool gave, or a `Failure`."""
-    entry: Entry | None = None
-    card: Raw | None = None
-    """What the reader is shown when a person is asked first."""
 
 
 class Surroundings(TypedDict, total=False):
@@ -123,29 +112,43 @@ class Desk:
         )
         self._runtime: Runtime = LocalRuntime(self._ctx) if scope is None else scope.runtime
         self._toolbox = toolbox_here()
+        self._labels: set[str] = set()
 
     def plan(self, block: Raw) -> Planned:
         """Return what is to be done for a call."""
-        call, arguments = _call_of(block)
+        call, arguments = call_of(block)
         entry = self._entry(block, call.name)
         if entry is None:
-            return _refused(block, self._why_not(block, call.name[:64]))
+            return refused(block, self._why_not(block, call.name[:64]))
         if entry.once:
             if call.name in self._seen:
-                return _refused(block, f"{call.name!r} may be called once in a turn")
+                return refused(block, f"{call.name!r} may be called once in a turn")
             self._seen.add(call.name)
-        key = approval_key(call.name, arguments)
-        if key in self._more.get("declined", ()):
-            return _refused(block, "a person did not approve this call")
         told_of = hidden(arguments, entry.tool.redact)
+        key = self._key(call, arguments, told_of)
+        if key in self._more.get("declined", ()):
+            return refused(block, "a person did not approve this call")
         label = outcome_of_call(partial(label_of, entry.label, told_of))
         shown = call.name if isinstance(label, Raised) else label
         is_asked = self._asks(entry, call, arguments, key)
-        card = _card(block, told_of, key, shown) if is_asked else None
+        card = self._card(call, block, told_of, shown) if is_asked else None
         if card is not None and self._is_alone:
-            return Planned(block, _step(block, shown), partial(_handed_over, card), entry)
+            return Planned(block, step_of(block, shown), partial(handed_over, card), entry)
         answer = partial(self._answer, entry, call, is_asked=is_asked)
-        return Planned(block, _step(block, shown), answer, entry, card)
+        return Planned(block, step_of(block, shown), answer, entry, card)
+
+    def _key(self, call: ToolCall, arguments: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
+        """Return the call's key: where others see the card, nothing hidden is to be told by it."""
+        if self._runtime.keeps:
+            return card_key(call.name, shown, call.key)
+        return approval_key(call.name, arguments)
+
+    def _card(self, call: ToolCall, block: Raw, shown: Mapping[str, Any], label: str) -> Raw:
+        registry = active_registry() or HookRegistry()
+        name = label_of_hook(call, lambda name: registry.is_taken(name) or name in self._labels)
+        self._labels.add(name)
+        key = self._key(call, call_of(block)[1], shown)
+        return card_of(block, shown, key=key, label=name, step=label or call.name)
 
     def _why_not(self, block: Raw, name: str) -> str:
         if name in (self._offered(block) or ()):
@@ -167,8 +170,7 @@ class Desk:
         own = self._toolbox.get(name)
         handler = self._handlers.get(name)
         if handler is not None:
-            is_same = own is not None and handler_of(own.tool) is handler
-            return own if is_same else Entry(handler_tool(name, handler), is_shown=True)
+            return _answered_by(own, name, handler)
         if own is not None or offered is None:
             return own
         network = self._more.get("network", False)
@@ -202,16 +204,16 @@ class Desk:
         if is_asked:
             granted = await approved(call, replace(tool, require_approval=True), self._runtime)
             if isinstance(granted, ToolResult):
-                return _outcome(granted)
+                return outcome(granted)
             call = granted
-        return _outcome(await self._runtime.call(call, tool, self._overrides(call)))
+        return outcome(await self._runtime.call(call, tool, self._overrides(call)))
 
     def _overrides(self, call: ToolCall) -> dict[str, Any] | None:
         """Return the time limit of a command, where the model wants more than it may have."""
         if call.name != "bash":
             return None
         limit = round(self._timeout / timedelta(milliseconds=1))
-        wanted = _call_arguments(call).get("timeout")
+        wanted = arguments_in(call).get("timeout")
         is_less = isinstance(wanted, int) and 0 < wanted <= limit
         return None if is_less else {"timeout": limit}
 
@@ -219,74 +221,18 @@ class Desk:
         return replace(context, **{name: getattr(self._ctx, name) for name in _ACTING})
 
 
+def _answered_by(own: Entry | None, name: str, handler: Handler) -> Entry:
+    """Return the tool of a handler: the agent's own, or one like it that the loop has wrapped."""
+    if own is None:
+        return Entry(handler_tool(name, handler), is_shown=True)
+    if handler_of(own.tool) is handler:
+        return own
+    made = handler_tool(name, handler, {"input_schema": own.tool.schema})
+    wrapped = replace(own.tool, function=made.function, check=made.check, context_parameter="ctx")
+    return replace(own, tool=wrapped)
+
+
 def _given(scope: Scope | None) -> ToolContext:
     """Return what the runtime itself tells a tool of whom it acts for."""
     context = scope.context if scope is not None else None
     return context.tool_context() if isinstance(context, Context) else ToolContext()
-
-
-def _call_of(block: Raw) -> tuple[ToolCall, dict[str, Any]]:
-    given: object = block.get("input")
-    arguments = cast("dict[str, Any]", given) if isinstance(given, dict) else dict[str, Any]()
-    if set(arguments) == {UNPARSED}:
-        written = str(arguments[UNPARSED])
-    else:
-        written = orjson.dumps(jsonable(block.get("input") or arguments)).decode()
-    key = str(block.get("call") or "")
-    turn, _, number = key.rpartition(".")
-    call = ToolCall(
-        id=str(block.get("id") or ""),
-        key=key,
-        name=str(block.get("name") or ""),
-        arguments=written,
-        turn=turn,
-        block=int(number) if number.isdigit() else 0,
-    )
-    return call, arguments
-
-
-def _call_arguments(call: ToolCall) -> dict[str, Any]:
-    parsed = outcome_of_call(call.parsed)
-    return {} if isinstance(parsed, Raised) else parsed
-
-
-def _step(block: Raw, label: str) -> Raw:
-    is_announced = isinstance(block, CallBlock) and block.is_announced
-    name = None if is_announced else str(block.get("name"))
-    return step(label, tool=name, id=str(block.get("id") or block.get("call") or ""))
-
-
-def _card(block: Raw, arguments: Mapping[str, Any], key: str, label: str) -> Raw:
-    name = str(block.get("name"))
-    return {
-        "type": "ui",
-        "action": "confirm",
-        "id": block.get("id"),
-        "tool": name,
-        "tool_name": name,
-        "key": key,
-        "label": f"approve_{block.get('id') or block.get('call')}",
-        "step": label,
-        "args": dict(arguments),
-        "risk": risk(name, arguments) or "write",
-    }
-
-
-def _refused(block: Raw, text: str) -> Planned:
-    async def answer() -> Any:
-        return Failure(f"Error: {text}")
-
-    return Planned(block, {**_step(block, ""), "ok": False}, answer)
-
-
-async def _handed_over(card: Raw) -> Raw:
-    """Return the card as what the call gave: it is the person's turn, and the next run's."""
-    return {**card, "ack": "Not carried out: a person is asked first, and their answer comes next."}
-
-
-def _outcome(result: ToolResult) -> Any:
-    given = result.content if result.told is None else result.told
-    if not result.is_error:
-        return given
-    text = given if isinstance(given, str) else result.text
-    return Failure(text if text.startswith("Error:") else f"Error: {text}")

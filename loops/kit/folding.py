@@ -48,7 +48,7 @@ async def recover(run: KitRun, error: ContextTooLong | None) -> AsyncIterator[An
     """
     if error is not None and error.limit:
         run.window = min(run.window, error.limit)
-        await run.session.learn(run.window)
+        await run.session.learn(run.window, run.provider.model)
     keep = run.keep
     for _ in range(TRIES):
         if not run.can_fold:

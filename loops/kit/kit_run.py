@@ -1,6 +1,7 @@
 """One run of the default loop: whom it asks, what it has come to, what it counts."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -48,7 +49,8 @@ class KitRun:
         self.cost = 0.0
         self.asked = 0
         """How many replies this loop has asked for."""
-        self.window = min(options.window, session.limit or options.window)
+        is_known = session.limit_of == self.provider.model
+        self.window = min(options.window, (is_known and session.limit) or options.window)
         self.tokens = 0
 
     @property
@@ -157,10 +159,19 @@ class KitRun:
     async def idle(self) -> timedelta:
         """Return how long ago the last reply of the session came; nothing where that is unknown."""
         for message in reversed(self.session.messages):
-            at = message.get("usage", {}).get("at")
-            if at is not None:
-                return await self.context.now() - datetime.fromisoformat(at)
+            came = _time_of(message)
+            if came is not None:
+                return await self.context.now() - came
         return timedelta(0)
+
+
+def _time_of(message: Mapping[str, Any]) -> datetime | None:
+    """Return when a reply came; None where that is not said, or not as we say it."""
+    usage: Any = message.get("usage")
+    with suppress(AttributeError, TypeError, ValueError):
+        came = datetime.fromisoformat(usage.get("at"))
+        return came if came.tzinfo is not None else None
+    return None
 
 
 _COUNTED = ("input", "output", "cached", "cache_create")

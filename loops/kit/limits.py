@@ -69,7 +69,7 @@ class Repetition:
 
     def note(self, turn: Turn) -> None:
         """Take the calls of a reply."""
-        made = [[block.get("name"), jsonable(block.get("input"))] for block in turn.calls]
+        made = [[jsonable(block.get("name")), jsonable(block.get("input"))] for block in turn.calls]
         told = orjson.dumps(made, option=orjson.OPT_SORT_KEYS)
         self._count = self._count + 1 if told == self._last else 1
         self._last = told

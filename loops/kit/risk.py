@@ -4,25 +4,18 @@ This is no wall: a sandbox is. It decides whom to ask, and asks rather once too 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 Risk = Literal["write", "destructive"]
 
-_DESTRUCTIVE = re.compile(
-    r"""
-    \b(?:shred|mkfs(?:\.\w+)?|killall|pkill|wipefs)\b
-    | \bdd\b[^|;&]*\bof=
-    | \btruncate\s+-
-    | \bdrop\s+(?:table|database|schema)\b
-    | \brm\s+(?:-\w*\s+)*-?\w*[rf]\w*\s
-    | \bfind\b[^|;&]*\s-(?:delete|exec\s+rm)\b
-    | \bgit\s+(?:push\b[^|;&]*\s(?:--force|-f)\b|reset\s+--hard|clean\b)
-    | >\s*/dev/(?:sd|hd|nvme|vd|mmcblk)
-    | \b(?:rmtree|unlink|os\.remove)\b
-    """,
-    re.VERBOSE | re.IGNORECASE,
+_DESTROYERS = frozenset({"shred", "killall", "pkill", "wipefs", "mkfs"})
+_SAYINGS = re.compile(
+    r"\bdrop\s+(?:table|database|schema)\b|>\s*/dev/(?:sd|hd|nvme|vd|mmcblk)|rmtree|os\.remove",
+    re.IGNORECASE,
 )
+LONGEST = 10_000
+"""How many characters of a command are looked at; what is longer may hold anything."""
 
 _READING = frozenset(
     {
@@ -43,8 +36,44 @@ def risk(name: str, arguments: Mapping[str, Any]) -> Risk | None:
     if name != "bash":
         return None
     command = str(arguments.get("command", ""))
-    if _DESTRUCTIVE.search(command):
+    parts = [part.split() for part in _JOINTS.split(command[:LONGEST])]
+    is_long = len(command) > LONGEST
+    if is_long or _SAYINGS.search(command) or any(map(_destroys, parts)):
         return "destructive"
-    parts = [part.split() for part in _JOINTS.split(command)]
     is_reading = all(not words or words[0] in _READING for words in parts)
     return None if is_reading and not _WRITING.search(command) else "write"
+
+
+def _destroys(words: list[str]) -> bool:
+    """Say whether a command takes away what cannot be brought back, itself or through another."""
+    names = [word.strip("\"'()").rpartition("/")[2] for word in words]
+    if not _DESTROYERS.isdisjoint(name.partition(".")[0] for name in names):
+        return True
+    return any(name in names and is_so(words) for name, is_so in _WITH_OPTIONS.items())
+
+
+def _removes(words: list[str]) -> bool:
+    options = [word for word in words if word.startswith("-")]
+    return any(
+        word in {"--recursive", "--force"} or (word[1] != "-" and {*word.lower()} & {"r", "f"})
+        for word in options
+        if len(word) > 1
+    )
+
+
+def _forces(words: list[str]) -> bool:
+    if "clean" in words or ("reset" in words and "--hard" in words):
+        return True
+    forced = {"-f", "--force", "--force-with-lease", "--mirror", "--delete"}
+    return "push" in words and any(word in forced or word.startswith("+") for word in words)
+
+
+_WITH_OPTIONS: dict[str, Callable[[list[str]], bool]] = {
+    "rm": _removes,
+    "git": _forces,
+    "dd": lambda words: any(word.startswith("of=") for word in words),
+    "truncate": lambda words: any(word.startswith("-") for word in words),
+    "find": lambda words: "-delete" in words or "rm" in words,
+    "unlink": bool,
+}
+"""What destroys with some options only."""

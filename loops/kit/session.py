@@ -5,17 +5,19 @@ it is kept in memory or in files, or nowhere where it has no id. What is said is
 model is asked; nothing that is kept is ever changed.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from loops.blocks import Raw
 from loops.context import Context
 from loops.history import Issue, inspect, repair
+from loops.jsonable import jsonable
 from loops.messages import Messages
 
 from .backing import Backing, backing_of, front_of
 from .compact import Summary, summarise, told
-from .cutting import cut
+from .cutting import cut, is_said
 from .marker import Marker, view
 from .plain import said, to_message, to_raw
 from .provider import Provider
@@ -55,11 +57,14 @@ class Session:
         self.cleared = max(0, before.cleared - front)
         """Up to where old results are shown as cleared."""
         self.limit: int | None = None
-        """How many tokens the model's window has, where an earlier run has found out."""
+        """How many tokens the window of the model `limit_of` has, where a run has found out."""
+        self.limit_of = ""
         self._context = context
         self._front = front
         self._saved = len(self.messages)
         self._turns: list[Turn] = []
+        self._replies: list[Raw] = []
+        self._keeping = asyncio.Lock()
         self.issues: list[Issue] = [
             each for each in inspect(said(self.messages)) if each.kind != "repeated_id"
         ]
@@ -78,6 +83,7 @@ class Session:
         marker = Marker.decode(dict(context.marker or {}))
         session = cls(context, backing, marker, is_asked=is_asked)
         session.limit = (context.marker or {}).get("limit")
+        session.limit_of = str((context.marker or {}).get("limit_of", ""))
         context.handle = session
         return session
 
@@ -96,7 +102,7 @@ class Session:
             internal: Whether it is the loop's own word, which no reader is shown.
             kept: What is kept beside it: `attachments`, `selection`, `approvals`, `declined` …
         """
-        beside = {name: value for name, value in kept.items() if value}
+        beside = {name: jsonable(value) for name, value in kept.items() if value}
         if internal:
             beside["internal"] = True
         self.messages.append({"role": "user", "content": content, **beside})
@@ -108,7 +114,9 @@ class Session:
             return
         self._turns.append(turn)
         if turn.content:
-            self.messages.append({"role": "assistant", "content": list(turn.content), **kept})
+            reply: Raw = {"role": "assistant", "content": list(turn.content), **kept}
+            self._replies.append(reply)
+            self.messages.append(reply)
 
     def add_partial(self, text: str) -> None:
         """Add a reply that broke off, as far as it was shown."""
@@ -133,11 +141,26 @@ class Session:
         Raises:
             SessionConflict: When somebody else has added to the session meanwhile.
         """
-        self._take_in()
-        tail = self.messages[self._saved :]
-        await self._backing.append(self._saved, [to_message(each) for each in tail])
-        self._has_request = self._has_request and not tail
-        self._saved += len(tail)
+        # Two at a time would keep the same messages, and count them twice.
+        async with self._keeping:
+            self._take_in()
+            self._drop_twins()
+            tail = self.messages[self._saved :]
+            await self._backing.append(self._saved, [to_message(each) for each in tail])
+            self._has_request = self._has_request and not tail
+            self._saved += len(tail)
+
+    def _drop_twins(self) -> None:
+        """Drop a reply that stands directly after itself: it was added, and yielded too."""
+        for at in range(len(self.messages) - 1, max(self._saved, 1) - 1, -1):
+            one, other = self.messages[at - 1], self.messages[at]
+            is_reply = one["role"] == other["role"] == "assistant"
+            is_told_twice = self._is_of_turn(one) != self._is_of_turn(other)
+            if is_reply and is_told_twice and one["content"] == other["content"]:
+                del self.messages[at]
+
+    def _is_of_turn(self, message: Raw) -> bool:
+        return any(each is message for each in self._replies)
 
     def _take_in(self) -> None:
         """Let the session have what the run's history has and it has not.
@@ -147,7 +170,7 @@ class Session:
         """
         tail = self.messages[self._saved :]
         history = self._context.messages[self._front + self._saved :]
-        if self._has_request and (not tail or tail[0]["role"] == "user"):
+        if self._has_request and (not tail or is_said(tail[0])):
             # It is still to be added, or its place is taken by what is added for it.
             history = history[1:]
         if history == [to_message(each) for each in tail[: len(history)]]:
@@ -207,14 +230,19 @@ class Session:
         await self._mark()
         return written
 
-    async def learn(self, limit: int) -> None:
-        """Keep how many tokens the model's window has in truth, for later runs too."""
-        self.limit = limit
+    async def learn(self, limit: int, model: str) -> None:
+        """Keep how many tokens a model's window has in truth, for later runs too."""
+        self.limit, self.limit_of = limit, model
         await self._mark()
 
     async def _mark(self) -> None:
         await self.checkpoint()
         marker = Marker(self.summary, self.first_kept, self.cleared)
         await self._backing.mark(
-            {**marker.encode(), "limit": self.limit, "front": view([], Marker(self.summary))}
+            {
+                **marker.encode(),
+                "limit": self.limit,
+                "limit_of": self.limit_of,
+                "front": view([], Marker(self.summary)),
+            }
         )

@@ -10,19 +10,17 @@ from typing import Any, cast
 
 import orjson
 
-from loops.blocks import Raw
+from loops.blocks import Raw, are_blocks
 from loops.jsonable import jsonable
 
-from .dispatch import Failure, Planned
 from .events import step
+from .planned import Failure, Planned
 
 WAITING = frozenset({"confirm", "connect"})
 """Cards by which a tool hands over to the person: the run ends with them."""
 
 DETAILS = 3_000
 """How many characters of a result are shown with its step."""
-
-_BLOCKS = frozenset({"text", "image", "document", "search_result"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,8 @@ def shaped(planned: Planned, given: Any) -> Output:
     block, entry = planned.block, planned.entry
     if isinstance(given, Failure):
         return Output(str(given), is_error=True, shown=_details(planned, str(given), is_ok=False))
-    is_told = isinstance(given, Mapping)
+    # What a server of others gives is data, whatever it looks like.
+    is_told = isinstance(given, Mapping) and not (entry is not None and entry.via)
     fields = cast("Mapping[str, Any]", given) if is_told else dict[str, Any]()
     call_id = block.get("id")
     if "_model" in fields:
@@ -65,13 +64,13 @@ def shaped(planned: Planned, given: Any) -> Output:
     if fields.get("type") == "ui":
         card = {name: value for name, value in fields.items() if name != "ack"}
         told = fields.get("ack") or f"Opened {_subject(fields)} for the user."
-        is_waiting = fields.get("action") in WAITING
+        is_waiting = str(fields.get("action")) in WAITING
         return Output(str(told), shown=[{**card, "id": call_id}], ends=is_waiting)
     if entry is not None and entry.tool.redact is True:
         return Output(_content(given), ends=entry.is_last)
     shown = _details(planned, given, is_ok=True)
     if entry is not None and entry.is_shown and _can_be_shown(given):
-        shown = [given]
+        shown = [cast("object", given)]
     is_last = entry is not None and entry.is_last
     return Output(_content(given), shown=shown, ends=is_last)
 
@@ -80,19 +79,21 @@ def _content(given: Any) -> str | list[Raw]:
     """Return what the model is told: text, blocks, or anything else as JSON."""
     if isinstance(given, str):
         return given
-    if isinstance(given, list):
-        parts = cast("list[object]", given)
-        if parts and all(map(_is_block, parts)):
-            return cast("list[Raw]", parts)
+    if are_blocks(given):
+        return given
     return orjson.dumps(jsonable(cast("object", given))).decode()
 
 
-def _is_block(value: object) -> bool:
-    return isinstance(value, dict) and cast("Raw", value).get("type") in _BLOCKS
-
-
 def _can_be_shown(given: Any) -> bool:
-    return isinstance(given, str) or (isinstance(given, dict) and "type" in given)
+    """Say whether a reader can be shown what a function gave: text, or an event of its own."""
+    if not isinstance(given, dict):
+        return isinstance(given, str)
+    kind: Any = cast("Raw", given).get("type")
+    return isinstance(kind, str) and kind != "" and kind not in _FRAMES
+
+
+_FRAMES = frozenset({"reset", "ping", "chat_id", "snapshot"})
+"""What a stream says of itself: nothing that comes from a tool may seem to be that."""
 
 
 def _named(shown: Any, call_id: object) -> list[Any]:
@@ -100,7 +101,9 @@ def _named(shown: Any, call_id: object) -> list[Any]:
         return []
     each = cast("Sequence[Any]", shown) if isinstance(shown, list) else [shown]
     return [
-        {**cast("Raw", one), "id": call_id} if isinstance(one, dict) else str(one) for one in each
+        {**cast("Raw", one), "id": call_id} if isinstance(one, dict) else one
+        for one in each
+        if _can_be_shown(one)
     ]
 
 

@@ -17,6 +17,7 @@ from api.kit_form import KitForm
 from api.kit_parts import Telling, Told
 from api.streams import EventStream, Traffic
 from loops.app import App
+from loops.approval import approval_key
 from loops.providers.scripted import call, in_turn, scripted, text, thinking
 from loops.tasks import Owner
 from tests.api.author import Author, Event, begin, event
@@ -141,7 +142,14 @@ async def test_the_whole_story_is_what_the_client_shows(
     body = await stream(client, ended)
 
     mail = {"type": "step", "step": "", "tool_name": "mail"}
-    confirm = {"type": "ui", "action": "confirm", "key": "approve_1", "id": "turn:1.3"}
+    key = approval_key("mail", {"to": "ann"})
+    confirm = {
+        "type": "ui",
+        "action": "confirm",
+        "key": key,
+        "id": "turn:1.3",
+        "label": "approve_1",
+    }
     assert folded(placed(body)) == [
         {"type": "thinking", "thinking": "She wants two mails"},
         {"type": "text", "text": "I will write them\n\ndata: [DONE]\n\n"},
@@ -614,4 +622,4 @@ def test_a_card_that_the_loop_shows_itself_is_shown_once() -> None:
     other = telling.told(Told("hook.opened", {**asked, "label": "approve_call_1"}))
 
     assert (told, again) == ([card], [])
-    assert [part["key"] for part in other] == ["approve_call_1"]
+    assert [part["label"] for part in other] == ["approve_call_1"]

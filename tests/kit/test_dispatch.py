@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+import loops as ai
 from loops.approval import approval_key
 from loops.blocks import Raw
 from loops.events import Custom, HookEvent
 from loops.kit import LLM, ToolContext, dispatch, make_provider
-from loops.kit.dispatch import Failure, Planned
+from loops.kit.dispatch import Desk
+from loops.kit.planned import Failure, Planned
 from loops.kit.risk import risk
 from loops.kit.shaping import Output, shaped
 from loops.kit.toolbox import Entry, build_tools, capabilities
 from loops.kit.turn import Turn
+from loops.local import LocalRuntime
 from loops.providers.scripted import call, call_with, in_turn, scripted
+from loops.runtime import Scope, scoped
 from tests.agents.runtimes import in_process, when_asked
 from tests.kit.loop_talks import CALL, asking, kept, of, results
 from tests.kit.providers import ScriptedProvider
@@ -321,7 +325,10 @@ async def test_a_tool_of_ones_own_may_ask_a_person() -> None:
 def test_a_key_is_that_of_the_call_however_it_is_explained() -> None:
     key = approval_key("bash", {"command": "ls", "description": "look"})
 
-    assert key == approval_key("bash", {"command": "ls", "reason": "why not"})
+    assert key == approval_key("bash", {"command": "ls", "description": "just look"})
+    assert key != approval_key("bash", {"command": "ls", "reason": "why not"})
+    assert approval_key("mail", {"description": "a"}) != approval_key("mail", {"description": "b"})
+    assert len(key.partition(":")[2]) == 32
     assert key != approval_key("bash", {"command": "ls -a"})
     assert key != approval_key("edit", {"command": "ls"})
 
@@ -499,3 +506,33 @@ def test_a_turn_says_what_it_calls_and_what_it_says() -> None:
     turn = Turn([{"type": "text", "text": "a"}, CALL, {"type": "text", "text": "b"}], "tool_use")
 
     assert (turn.calls, turn.text) == ([CALL], "ab")
+
+
+@pytest.mark.parametrize("piece", ["r", "rm -", "dd ", "find ", "git push ", "> ", "drop "])
+def test_a_command_that_is_too_long_to_look_at_may_destroy(piece: str) -> None:
+    assert risk("bash", {"command": piece * 20_000}) == "destructive"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("rm --recursive --force /workspace", "git push origin +main", "rm -rf", "sudo rm -r x"),
+        *('sh -c "rm -rf x"', "find . -delete", "ls | xargs rm -f", "/bin/rm -R x"),
+    ],
+)
+def test_what_destroys_is_known_however_it_is_written(command: str) -> None:
+    assert risk("bash", {"command": command}) == "destructive"
+
+
+async def test_a_handler_that_a_loop_wraps_keeps_what_was_said_of_it() -> None:
+    llm = LLM().tools([WEATHER]).on("weather", weather, require_approval=True)
+    wrapped = {"weather": lambda inp: weather(inp, ToolContext())}
+    scope = Scope(LocalRuntime(), ai.Context(), llm)
+
+    with scoped(scope):
+        planned = Desk(None, 1, wrapped).plan(
+            {"name": "weather", "id": "c", "input": {"city": "x"}}
+        )
+
+    assert planned.entry is not None
+    assert planned.entry.tool.require_approval is True

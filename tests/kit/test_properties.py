@@ -269,7 +269,7 @@ class Hand:
         if kind == "keeps":
             await session.checkpoint()
         elif kind == "learns":
-            await session.learn(1_000)
+            await session.learn(1_000, "m")
         elif kind == "clears":
             if await session.clear(keep, enough=100):
                 self.note()

@@ -1,3 +1,4 @@
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -179,12 +180,46 @@ async def test_what_a_person_said_is_kept_when_adding_it_returns() -> None:
 async def test_what_stands_beside_a_message_is_kept_and_no_model_is_told() -> None:
     store = MemorySessions()
     session = await Session.open(asking(sessions=store))
-    await session.add_user("See this.", attachments=["a.png"], approvals=(), internal=True)
+    await session.add_user("See this.", attachments=["a.png"], approvals=())
 
     again = await reopened(asking(sessions=store))
 
-    assert again.messages == [user("See this.", attachments=["a.png"], internal=True)]
+    assert again.messages == [user("See this.", attachments=["a.png"])]
     assert again.context() == [user("See this.")]
+
+
+async def test_what_a_loop_says_itself_does_not_stand_for_what_a_person_said() -> None:
+    session = await Session.open(asking("How is it?"))
+
+    await session.add_user("[it is Monday]", internal=True)
+
+    assert session.messages == [user("How is it?"), user("[it is Monday]", internal=True)]
+
+
+async def test_two_checkpoints_at_once_keep_each_message_once() -> None:
+    context = asking()
+    session = await Session.open(context)
+    await session.add_user("Hello.")
+    session.add_turn(Turn([{"type": "text", "text": "Hi."}], "end_turn"))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(session.checkpoint())
+    session.messages.append(says("More."))
+    await session.checkpoint()
+
+    assert [each["role"] for each in await kept(context)] == ["user", "assistant", "assistant"]
+
+
+async def test_a_reply_that_is_added_and_yielded_stands_there_once() -> None:
+    session = await Session.open(asking("Hello."))
+    content = [{"type": "text", "text": "Hi."}]
+    session.messages.append({"role": "assistant", "content": content})
+
+    session.add_turn(Turn(content, "end_turn"))
+    await session.checkpoint()
+
+    assert [each["role"] for each in session.messages] == ["user", "assistant"]
 
 
 async def test_a_rollback_drops_what_was_not_kept_and_nothing_a_person_said() -> None:

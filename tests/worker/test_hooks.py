@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 import loops as ai
 from loops.errors import AlreadySettled, DuplicateName, HookExpired, HookGone
-from loops.providers.scripted import call, in_turn, scripted
+from loops.messages import Messages
+from loops.providers.scripted import call, in_turn, scripted, text
 from loops.question import Answer
 from loops.tasks import Owner
 from loops.testing import collect
@@ -467,3 +468,85 @@ async def test_what_was_granted_for_other_arguments_is_asked_again(link: Link):
         {"label": "approve_one", "call": "", "reason": "superseded"}
     ]
     assert ended.run.output == "paid 6"
+
+
+@ai.tool
+async def note(text: str) -> str:
+    """Note something."""
+    return f"noted {text}"
+
+
+async def half_done(mill: Mill) -> RunPlace:
+    """Let a run wait for an approval when its other call is done."""
+    place = await asked(mill)
+    await mill.until(place, "tool.finished")
+    await parked(mill, place)
+    return place
+
+
+@pytest.mark.parametrize("ends_by", ["cancel", "interrupt"])
+async def test_a_parked_run_that_is_ended_leaves_what_it_has_done(link: Link, ends_by: str):
+    pieces = [text("I will. "), call("note", text="x"), call("pay", amount=1)]
+    model = scripted(in_turn(pieces, "again"))
+    agent = ai.Agent(model=model, tools=[note, pay])
+
+    async with milling(link, {"agent": agent}, park_after=SOON) as mill:
+        place = await half_done(mill)
+        if ends_by == "cancel":
+            await mill.resources.runs.cancel(TENANT, place.run_id)
+        else:
+            session_id = (await mill.run_of(place)).session_id
+            await mill.submit(said="stop", session_id=session_id, on_conflict="interrupt")
+        ended = await mill.ended(place)
+
+    assert ended.run.status is RunStatus.CANCELLED
+    assert ended.history[0] == {"role": "user", "content": "go"}
+    assert Messages.of(ended.history)[1].text == "I will. "
+    done, open_ = ended.results[:2]
+    assert done == "noted x"
+    assert open_.startswith("cancelled: the run ended")
+
+
+async def test_a_parked_run_that_is_rolled_back_leaves_nothing(link: Link):
+    agent = ai.Agent(
+        model=scripted(in_turn([call("note", text="x"), call("pay", amount=1)], "again")),
+        tools=[note, pay],
+    )
+
+    async with milling(link, {"agent": agent}, park_after=SOON) as mill:
+        place = await half_done(mill)
+        session_id = (await mill.run_of(place)).session_id
+        await mill.submit(said="stop", session_id=session_id, on_conflict="rollback")
+        ended = await mill.ended(place)
+
+    assert "noted x" not in str(ended.history)
+
+
+async def test_a_parked_run_that_goes_on_leaves_each_message_once(link: Link):
+    agent = ai.Agent(
+        model=scripted(in_turn([call("note", text="x"), call("pay", amount=1)], "done")),
+        tools=[note, pay],
+    )
+
+    async with milling(link, {"agent": agent}, park_after=SOON) as mill:
+        place = await half_done(mill)
+        await close(mill, place, "approve_call_1", GRANTED)
+        ended = await mill.ended(place)
+
+    assert [message["role"] for message in ended.history] == ["user", "assistant"] * 2
+
+
+async def test_no_two_calls_of_a_run_are_approved_by_one_label(link: Link):
+    model = scripted(in_turn([call("pay", amount=1)], [call("pay", amount=2)], "done"))
+
+    async with milling(link, {"agent": ai.Agent(model=model, tools=[pay])}) as mill:
+        place = await asked(mill)
+        await close(mill, place, "approve_call_0", GRANTED)
+        await mill.until(place, "hook.opened", count=2)
+        labels = [event.data["label"] for event in await mill.log(place) if "label" in event.data]
+        await close(mill, place, labels[-1], GRANTED)
+        ended = await mill.ended(place)
+
+    assert labels[0] == "approve_call_0"
+    assert labels[-1].startswith("approve_turn:")
+    assert ended.results == ["paid 1", "paid 2"]

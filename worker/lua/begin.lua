@@ -46,6 +46,7 @@ while after do
   end
 end
 
+redis.call('DEL', record .. ':closing')
 local kind, reason = 'run.resumed', ''
 if attempt == 0 then kind = 'run.started' end
 if taken > 0 then kind, reason = 'run.retrying', 'worker_lost' end

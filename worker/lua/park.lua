@@ -2,7 +2,7 @@
 -- waits for is answered, or somebody wants it stopped.
 -- KEYS: record
 -- ARGV: as `flush`, then `run.waiting` event, ms that the run has computed, n, awaited keys of calls and
---   hooks
+--   hooks, n, what its session gets if it ends before anybody goes on with it
 -- Returns {code, first seq or slot}.
 -- uses: queue log flush
 local record, now = KEYS[1], clock()
@@ -12,7 +12,7 @@ if code == REPEATED and fenced(record, ARGV[1]) then return { GO_ON, 0 } end
 if code ~= DONE then return { code, about } end
 expire_live(record, now, FLUSHED)
 local run = redis.call('HMGET', record, 'queue_key', 'job', 'cancel')
-local awaited = take(ARGV, at + 2)
+local awaited, past_awaited = take(ARGV, at + 2)
 if run[3] or #awaited == 0 then return { GO_ON, 0 } end
 for _, key in ipairs(awaited) do
   if redis.call('HEXISTS', record .. ':calls', key .. '|result') == 1
@@ -22,5 +22,8 @@ append(record, 1, ARGV[at], now)
 redis.call('HSET', record, 'status', 'waiting', 'poison', 0, 'lapses', 0, 'ran', ARGV[at + 1])
 redis.call('HINCRBY', record, 'epoch', 1)
 redis.call('HDEL', record, 'owner', 'owner_channel')
+local closing = ARGV[past_awaited] and take(ARGV, past_awaited) or {}
+for _, message in ipairs(closing) do redis.call('RPUSH', record .. ':closing', message) end
+expire_live(record, now, { ':closing' })
 release(run[1], run[2])
 return { code, about }

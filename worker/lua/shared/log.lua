@@ -6,7 +6,7 @@ local PUBLISH_LIMIT = 65536
 local TERMINAL = { completed = true, failed = true, cancelled = true, expired = true }
 local EXPIRY_MOVES = 1000
 local PARTS = { '', ':log', ':journal', ':calls', ':yields', ':handed', ':input', ':snapshot', ':hooks',
-  ':steers' }
+  ':steers', ':closing' }
 
 -- All keys of a run end at the same instant.
 local function expire(record, parts, at)

@@ -168,6 +168,18 @@ local function tell_parent(record, now, status)
   expire_live(parent, now, {})
 end
 
+-- A run that ends while it waits leaves what it has said and done in the middle of its turn.
+local function leave_closing(record)
+  local closing = record .. ':closing'
+  local left = redis.call('LRANGE', closing, 0, -1)
+  local run = redis.call('HMGET', record, 'session_key', 'rollback')
+  if #left > 0 and not run[2] then
+    for _, message in ipairs(left) do redis.call('RPUSH', run[1] .. ':messages', message) end
+    keep_session(run[1])
+  end
+  redis.call('DEL', closing)
+end
+
 -- What was said to a run and never taken in stands in its session, for the next one.
 local function leave_steers(record)
   local steers = record .. ':steers'
@@ -190,6 +202,7 @@ settle = function(record, now, status, fields)
   local stopping, cancelled = cancel_calls(record, now)
   drop_hooks(record, now)
   if status == 'cancelled' then roll_back(record) end
+  leave_closing(record)
   leave_steers(record)
   free_session(record, now)
   redis.call('DEL', record .. ':yields')
