@@ -136,27 +136,23 @@ async def test_a_stream_opens_with_the_session_and_has_the_headers_of_a_stream(
     assert all(line.startswith((b"data: ", b"id: ")) for line in lines)
 
 
+KEY = approval_key("mail", {"to": "ann"})
+
+
 async def test_the_whole_story_is_what_the_client_shows(
     client: httpx.AsyncClient, ended: Author
 ) -> None:
     body = await stream(client, ended)
 
     mail = {"type": "step", "step": "", "tool_name": "mail"}
-    key = approval_key("mail", {"to": "ann"})
-    confirm = {
-        "type": "ui",
-        "action": "confirm",
-        "key": key,
-        "id": "turn:1.3",
-        "label": "approve_1",
-    }
+    card = {"type": "ui", "action": "confirm", "label": "approve_1", "key": KEY, "id": "turn:1.3"}
     assert folded(placed(body)) == [
         {"type": "thinking", "thinking": "She wants two mails"},
         {"type": "text", "text": "I will write them\n\ndata: [DONE]\n\n"},
         {**mail, "id": "turn:1.2", "args": '{"to": "ann"}', "ok": True},
         {**mail, "id": "turn:1.3", "args": '{"to": "bob"}', "ok": False},
         {**mail, "tool_name": "search", "id": "s1", "args": "{}", "ok": True},
-        {**confirm, "tool": "mail", "args": {"to": "ann"}},
+        {**card, "tool": "mail", "args": {"to": "ann"}},
         {"type": "table", "row": [1, None, {"a": "b"}]},
         {"type": "image", "src": "data:image/png;base64,aGk=", "alt": ""},
         {"type": "text", "text": "Both"},
