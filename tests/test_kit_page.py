@@ -133,9 +133,9 @@ async def no_loop(**given: object) -> None:
 
 
 def test_what_a_builder_cannot_use_it_refuses_at_once() -> None:
-    with pytest.raises(SetupError, match="a function, .brave. or .native."):
+    with pytest.raises(SetupError, match=r"a function, .brave. or .native."):
         LLM().web_search("google")  # type: ignore[arg-type]  # that is the point
-    with pytest.raises(SetupError, match="dicts with a .name."):
+    with pytest.raises(SetupError, match=r"dicts with a .name."):
         LLM().tools([{"nme": "pay"}])
     with pytest.raises(SetupError, match="yield"):
         LLM().loop(no_loop)  # type: ignore[arg-type]  # that is the point
