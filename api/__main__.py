@@ -13,6 +13,9 @@ from types import FrameType
 from .cli import command
 from .folder import clashing, enter_folder
 
+INTERRUPTED = 130
+"""What a shell calls the end of a program that Ctrl-C has ended."""
+
 
 def main() -> None:
     """Run the command line, and exit."""
@@ -27,7 +30,11 @@ def main() -> None:
     # What a terminal that is closed and `kill` send ends the same way as Ctrl-C: in order.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
-    command(prog_name="loopmill")
+    try:
+        command(prog_name="loopmill")
+    except KeyboardInterrupt:
+        # A second one, while the first was being dealt with.
+        sys.exit(INTERRUPTED)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

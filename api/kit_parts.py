@@ -67,7 +67,7 @@ class Telling:
     """Turns the events of one stream into parts, in their order."""
 
     _open: dict[str, _Open] = field(default_factory=dict[str, _Open])
-    _asked: set[object] = field(default_factory=set[object])
+    _asked: set[str] = field(default_factory=set[str])
     """The labels of hooks for which the loop itself has shown a card."""
     _has_failed: bool = False
     """Whether the loop itself has said that it fails."""
@@ -85,7 +85,7 @@ class Telling:
             return [part]
         if event.type == "run.failed" and self._has_failed:
             return []
-        if event.type == "hook.opened" and event.data.get("label") in self._asked:
+        if event.type == "hook.opened" and str(event.data.get("label")) in self._asked:
             return []
         if event.type in _WRITING:
             return _WRITING[event.type](self, event)
@@ -156,7 +156,8 @@ def _hook(event: Told) -> Part:
     part: Part = {"type": "ui"}
     match data.get("metadata"):
         case {"tool": tool, "kwargs": arguments}:
-            part |= {"action": "confirm", "tool": tool, "args": arguments, "label": data["label"]}
+            label = data.get("label")
+            part |= {"action": "confirm", "tool": tool, "args": arguments, "label": label}
             if isinstance(tool, str) and isinstance(arguments, dict):
                 shown = cast("dict[str, Any]", arguments)
                 part["key"] = card_key(tool, shown, data.get("call"))

@@ -89,7 +89,11 @@ class Watched:
         self.acknowledged: dict[int, Raw] = {}
 
     async def load(self, session_id: str) -> Window:
-        return await self.store.load(session_id)
+        window = await self.store.load(session_id)
+        # What a cancelled append has written all the same stands there, though nobody was told.
+        for entry in window.entries:
+            self.acknowledged.setdefault(entry.index, entry.message)
+        return window
 
     async def append(self, session_id: str, index: int, messages: Sequence[Raw]) -> None:
         given = json.loads(json.dumps(list(messages)))

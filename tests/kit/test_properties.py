@@ -141,7 +141,7 @@ class Talk:
         """Pass if the store has all that was said, once and in order."""
         whole = await self.store.whole('[null,"s"]')
         noted = self.store.acknowledged
-        assert whole[: len(noted)] == [noted[place] for place in range(len(noted))]
+        assert {place: whole[place] for place in noted} == noted
         users, replies = texts_of(whole, "user"), counted(whole, "assistant")
         assert sorted(users) == users
         assert set(self.asked) <= set(users)
