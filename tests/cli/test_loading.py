@@ -1,6 +1,7 @@
 """The user's app, imported: its files, or what is wrong with it in a line."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,3 +74,14 @@ def test_ctrl_c_in_an_import_is_no_fault_of_the_app(folder: Path) -> None:
             load("impatient:app")
     finally:
         sys.path.remove(str(folder))
+
+
+def test_an_interrupt_ends_a_command_by_its_code_wherever_it_hits(tmp_path: Path) -> None:
+    """Python makes the methods of dataclasses of text: what hits it there is dealt with as well."""
+    (tmp_path / "shop.py").write_text("exec('raise KeyboardInterrupt')\n")
+    command = [sys.executable, "-P", "-m", "api", "check"]
+    environment = {**os.environ, "LOOPMILL_APP": "shop:app"}
+
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
+
+    assert ended.returncode == 130

@@ -124,7 +124,7 @@ async def test_ctrl_c_leaves_nothing_running(demo: Demo, moment: str) -> None:
     demo.started.send_signal(signal.SIGINT)
     code, _ = demo.end()
 
-    assert code == 130
+    assert code == 130, demo.said
     assert alive(demo.pids) == []
     assert "interrupted" in demo.said
     assert "Traceback" not in demo.said
