@@ -64,8 +64,8 @@ OF_CODE = (
     Mutant(
         "a turn is asked again although a call of it was started",
         "worker/open_turn.py",
-        "if self._has_output and (self.has_started_call or (error.retryable and not self._is_last)):",
-        "if self._has_output and error.retryable and not self._is_last:",
+        "_has_output and (self.has_started_call or (error.retryable and not self._is_last)):",
+        "_has_output and error.retryable and not self._is_last:",
         ("tests/worker/test_open_turn.py",),
     ),
     Mutant(
