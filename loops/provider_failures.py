@@ -23,6 +23,10 @@ class ProviderError(AgentError):
         retry_after: timedelta | None = None,
     ) -> None:
         super().__init__(message)
+        self.kind = ""
+        """What the provider calls it, in one word; empty where it does not."""
+        self.said = ""
+        """What the provider says of it, and nothing else; empty where it does not."""
         if retryable is not None:
             self.retryable = retryable
         self.status = status

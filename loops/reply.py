@@ -230,6 +230,18 @@ class File(Event):
     filename: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Frames(Event):
+    """What came of a reply, word for word: the frames of a stream, or a body that came whole.
+
+    A gateway's turns are made of these alone. Each frame is its event's name and its data; a third
+    member says that the rest of the data stands in the next event's first frame.
+    """
+
+    type = "frames.received"
+    frames: list[list[Any]]
+
+
 ModelEvent = (
     StreamStart
     | StreamEnd
@@ -247,5 +259,6 @@ ModelEvent = (
     | BuiltinToolEnd
     | BuiltinToolResult
     | File
+    | Frames
 )
 """What a model's port yields."""

@@ -46,6 +46,7 @@ def values_of(kind: type[Event]) -> dict[str, st.SearchStrategy[Any]]:
         "value": JSON,
         "content": JSON,
         "is_error": st.booleans(),
+        "frames": st.lists(st.lists(TEXT, min_size=2, max_size=2), max_size=3),
     }
     numbers = {"block", "attempt", "pid", "output_length", "after"}
     return {

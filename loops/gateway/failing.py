@@ -1,0 +1,99 @@
+"""Failures in the words of the protocol that the caller speaks; pure."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from loops.blocks import Raw
+from loops.errors import AgentError, ProviderError
+from loops.events import Custom
+from loops.guard import describe
+
+from .rounds import Surface
+
+FAILURE = "failure"
+"""The name of the event by which a gateway's run says how it fails."""
+
+KINDS: dict[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+"""What a status is called; `api_error` where it is not here."""
+
+CHAT_KINDS: dict[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+}
+"""The same in Chat Completions; `server_error` where it is not here, `invalid_request_error` below
+500."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request has no answer."""
+
+    status: int
+    message: str
+    kind: str = ""
+    """As the provider named it; empty for what the status is called."""
+    retry_after: timedelta | None = None
+    code: str = ""
+    """Our own code of the error."""
+
+    def event(self) -> Custom:
+        """Return what stands in the log."""
+        after = None if self.retry_after is None else self.retry_after.total_seconds()
+        told = {"status": self.status, "message": self.message, "kind": self.kind}
+        return Custom(FAILURE, {"type": FAILURE, **told, "retry_after": after, "code": self.code})
+
+    def body(self, surface: Surface, request_id: str = "") -> Raw:
+        """Return the body of the answer that tells it."""
+        if surface is Surface.MESSAGES:
+            kind = self.kind or KINDS.get(self.status, "api_error")
+            told: Raw = {"type": "error", "error": {"type": kind, "message": self.message}}
+            return {**told, "request_id": request_id} if request_id else told
+        kind = self.kind or CHAT_KINDS.get(self.status, _chat_kind(self.status))
+        error = {"message": self.message, "type": kind, "param": None, "code": self.code or None}
+        return {"error": error}
+
+
+def _chat_kind(status: int) -> str:
+    return "invalid_request_error" if status < 500 else "server_error"
+
+
+def failure_in(event: object) -> Failure | None:
+    """Return the failure that the event tells of; None for any other."""
+    if not isinstance(event, Custom) or event.name != FAILURE:
+        return None
+    told: dict[str, Any] = event.value
+    after = told["retry_after"]
+    return Failure(
+        told["status"],
+        told["message"],
+        told["kind"],
+        None if after is None else timedelta(seconds=after),
+        told["code"],
+    )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return what a caller is told of an error: the provider's own status where it has one."""
+    if isinstance(error, ProviderError):
+        status = error.status or (504 if error.code == "provider_timeout" else 502)
+        return Failure(status, error.said or str(error), error.kind, error.retry_after, error.code)
+    if isinstance(error, AgentError):
+        return Failure(500, str(error), code=error.code)
+    return Failure(500, describe(error), code="callback_failed")
