@@ -15,22 +15,34 @@ from loops.find import find_app
 from worker.resources import Resources, open_resources
 from worker.settings import Settings
 
-from . import errors, events, health, hooks, looking, runs, sessions
+from . import errors, events, gateway, health, hooks, looking, model_list, runs, sessions
 from .auth import Keyring, keyring_of
 from .border import Border
 from .desk import Office
 from .hub import Hub
 from .methods import refuse_method
 from .openapi import DescribedServer
-from .stream_routes import Answer, StreamRoutes
+from .stream_routes import Route, StreamRoutes
+from .watch import Watch
+from .wording import CHAT, MESSAGES, refuse_in_words
 
 Opener = Callable[[Settings], AbstractAsyncContextManager[Resources]]
 
-ROUTERS = (runs.router, hooks.router, sessions.router, looking.router, health.router)
+ROUTERS = (
+    runs.router,
+    hooks.router,
+    sessions.router,
+    looking.router,
+    model_list.router,
+    health.router,
+)
 
-STREAMS: dict[str, Answer] = {
-    "/v1/runs/(?P<run_id>[^/]+)/events": events.read_events,
-    "/v1/sessions/(?P<session_id>[^/]+)/events": sessions.read_session_events,
+STREAMS: dict[str, Route] = {
+    "/v1/runs/(?P<run_id>[^/]+)/events": Route("GET", events.read_events),
+    "/v1/sessions/(?P<session_id>[^/]+)/events": Route("GET", sessions.read_session_events),
+    MESSAGES: Route("POST", gateway.answer_messages, refuse_in_words),
+    f"{MESSAGES}/count_tokens": Route("POST", gateway.count_tokens, refuse_in_words),
+    CHAT: Route("POST", gateway.answer_chat, refuse_in_words),
 }
 
 HEADERS = [
@@ -80,15 +92,26 @@ class Api:
 
 
 def create_app(
-    settings: Settings, *, app: App | None = None, opener: Opener = open_resources
+    settings: Settings,
+    *,
+    app: App | None = None,
+    opener: Opener = open_resources,
+    watch: Watch | None = None,
 ) -> Api:
     """Return the application. Its agents are those of `app`, else of the configured path.
+
+    Args:
+        settings: What the process was told.
+        app: The agents.
+        opener: Opens the stores.
+        watch: The gateway's settings and callbacks.
 
     Raises:
         SetupError: When the configured agents cannot be found.
     """
     keyring = keyring_of(settings)
     agents = app if app is not None else configured_app(settings)
+    watching = Watch() if watch is None else watch
 
     @asynccontextmanager
     async def live(server: FastAPI) -> AsyncGenerator[None]:
@@ -96,7 +119,7 @@ def create_app(
             opener(settings) as resources,
             Hub(resources.log, resources.link.client) as hub,
         ):
-            server.state.office = Office(resources, hub, agents, keyring)
+            server.state.office = Office(resources, hub, agents, keyring, watching)
             yield
 
     server = DescribedServer(

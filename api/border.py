@@ -16,9 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .auth import Caller, Keyring, Knock, check_is_local, identify, now
 from .errors import Refusal
+from .wording import in_words_of
 
 OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that everybody may ask for, and that tell nothing about anybody."""
+
+REQUEST_ID = b"x-request-id"
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_-]{1,64}")
 
@@ -49,7 +52,7 @@ class Border:
             try:
                 scope.setdefault("state", {})["caller"] = self._admitted(_knock_of(scope))
             except Refusal as refusal:
-                await refusal.problem().response()(scope, receive, send)
+                await in_words_of(scope["path"], refusal.problem())(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -82,7 +85,11 @@ def _request_id_of(scope: Scope) -> bytes:
 def _marked(send: Send, request_id: bytes) -> Send:
     async def marked(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            headers = list(message["headers"])
+            # A request that is a run has the run's id.
+            if not any(name == REQUEST_ID for name, _ in headers):
+                headers.append((REQUEST_ID, request_id))
+            message["headers"] = headers
         await send(message)
 
     return marked

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from redis.exceptions import RedisError
 
 from loops.app import App
-from loops.errors import SetupError
-from worker.configuration import ModelEntry, configured
+from worker.configuration import named
 from worker.embedded import find_binary
 from worker.link import Link, open_link
 from worker.looking import look_at_workers
@@ -20,6 +19,8 @@ from worker.resources import open_resources
 from worker.settings import PREFIX, Settings, SettingsError
 
 from .app_check import problems_of_agent, problems_of_app
+from .config_check import findings_in, read
+from .finding import Finding
 from .loading import load
 
 OLDEST = {"redis": (7, 0), "valkey": (8, 0)}
@@ -30,21 +31,21 @@ OWN = frozenset({"URL", "KEY"})
 """What the command line itself reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    about: str
-    text: str
-    is_problem: bool = False
-
-
 def check(environ: Mapping[str, str], say: Callable[[str], object]) -> int:
     """Say what was found, and return the exit code: 1 when there is a problem."""
-    findings = [*_look(environ)]
-    for finding in findings:
+    return _told(_look(environ), say)
+
+
+def check_file(path: Path, environ: Mapping[str, str], say: Callable[[str], object]) -> int:
+    """Do as `check` does for a configuration file alone; no server is asked."""
+    return _told(_look_at_file({**environ, f"{PREFIX}CONFIG": str(path)}), say)
+
+
+def _told(findings: Iterable[Finding], say: Callable[[str], object]) -> int:
+    problems = 0
+    for finding in [*findings]:
         say(f"{'!' if finding.is_problem else '✓'} {finding.about:<9} {finding.text}")
-    problems = sum(finding.is_problem for finding in findings)
+        problems += finding.is_problem
     say(f"{problems} problem{'' if problems == 1 else 's'}")
     return 1 if problems else 0
 
@@ -74,7 +75,7 @@ def _look(environ: Mapping[str, str]) -> Iterable[Finding]:
     except SettingsError as error:
         yield Finding("settings", str(error), is_problem=True)
         return
-    yield from _look_at_models(settings, environ)
+    yield from _look_at_configuration(settings, environ)
     yield from asyncio.run(_look_at_server(settings))
     yield _look_at_keys(settings)
 
@@ -92,24 +93,27 @@ def _look_at_names(environ: Mapping[str, str]) -> Iterable[Finding]:
             yield Finding("settings", f"{PREFIX}{name} is no setting; {mend}", is_problem=True)
 
 
-def _look_at_models(settings: Settings, environ: Mapping[str, str]) -> Iterable[Finding]:
-    """Look at the configured models, and with them at the app, which may name them."""
+def _look_at_file(environ: Mapping[str, str]) -> Iterable[Finding]:
     try:
-        with configured(settings, environ) as configuration:
-            # Its modules may register the vendors of the models.
-            found = [*_look_at_app(settings)]
-            yield from (_look_at_model(entry, environ) for entry in configuration.model_list)
-            yield from found
+        settings = Settings.from_env(environ)
     except SettingsError as error:
-        yield Finding("config", str(error), is_problem=True)
+        yield Finding("settings", str(error), is_problem=True)
+        return
+    yield from _look_at_configuration(settings, environ, needs_app=False)
 
 
-def _look_at_model(entry: ModelEntry, environ: Mapping[str, str]) -> Finding:
-    try:
-        port = entry.port(environ)
-    except SetupError as error:
-        return Finding("model", str(error), is_problem=True)
-    return Finding("model", f"{entry.model_name!r}: {port.name}, {port.account}")
+def _look_at_configuration(
+    settings: Settings, environ: Mapping[str, str], *, needs_app: bool = True
+) -> Iterable[Finding]:
+    """Look at what is configured, and with it at the app, which may name the models."""
+    configuration, faults = read(settings.config)
+    yield from faults
+    has_app = needs_app or settings.app is not None
+    with named(configuration, environ):
+        # The app's modules may register the vendors of the models.
+        found = [*_look_at_app(settings)] if has_app else []
+        yield from findings_in(configuration, settings.config, environ)
+        yield from found
 
 
 def _look_at_app(settings: Settings) -> Iterable[Finding]:

@@ -22,6 +22,7 @@ from .errors import RedisAway
 from .frames import Source
 from .hub import Hub
 from .streams import EventStream, Feed, Form, Pace, Traffic
+from .watch import Watch
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Office:
     hub: Hub
     app: App
     keyring: Keyring
+    watch: Watch = field(default_factory=Watch)
     pace: Pace = field(default_factory=Pace)
     traffic: Traffic = field(default_factory=Traffic)
 

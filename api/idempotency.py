@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from http import HTTPStatus
+from typing import Any
 
 import orjson
-from fastapi import Request
+from starlette.requests import Request
 
 from .errors import Refusal
 from .requests import Body
@@ -22,12 +24,22 @@ def idempotency(
     Raises:
         Refusal: When the key is empty or too long.
     """
+    told = body.model_dump(exclude=set(but)) if "idempotency-key" in request.headers else {}
+    return idempotency_of(request, told)
+
+
+def idempotency_of(request: Request, body: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the digests of the request's key and of a body as it was sent, None without a key.
+
+    Raises:
+        Refusal: When the key is empty or too long.
+    """
     key = request.headers.get("idempotency-key")
     if key is None:
         return None
     if not 0 < len(key) <= 255:
         message = f"an Idempotency-Key has 1 to 255 characters, not {len(key)}"
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_idempotency_key", message)
-    content = orjson.dumps(body.model_dump(exclude=set(but)), option=orjson.OPT_SORT_KEYS)
+    content = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     route = f"{request.method} {request.url.path}"
     return sha256(f"{route}\n{key}".encode()).hexdigest(), sha256(content).hexdigest()

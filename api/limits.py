@@ -92,14 +92,14 @@ def check_is_json(headers: Mapping[str, str]) -> None:
         )
 
 
-async def read_json(request: Request) -> Any:
+async def read_json(request: Request, *, limit: int = BODY_LIMIT) -> Any:
     """Return the JSON that the request carries.
 
     Raises:
         Refusal: When the body, its type or its JSON is beyond what is allowed here.
     """
     check_is_json(request.headers)
-    body = await read_body(request)
+    body = await read_body(request, limit=limit)
     if len(body) <= IN_PLACE:
         return parse_json(body)
     parsed = await in_thread(partial(parse_json, body), name="json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -13,11 +14,14 @@ from datetime import timedelta
 import uvicorn
 
 from loops.errors import SetupError
+from worker.configuration import configured as configured_models
+from worker.gateway_callbacks import gateway_callbacks
 from worker.settings import Settings
 
-from .app import Api, create_app
+from .app import Api, configured_app, create_app
 from .auth import is_loopback
 from .heads import BoundedProtocol
+from .watch import Watch
 
 READER_LEFT = timedelta(seconds=60)
 """After how long without a sign of life the kernel closes a reader's connection."""
@@ -67,15 +71,20 @@ def serve_api(settings: Settings, *, host: str, port: int) -> int:
     """Serve until told to stop, and return the process' exit code; port 0 takes a free one.
 
     Raises:
-        SetupError: When the address is not this machine's alone and there are no API keys, or the
-            agents cannot be found.
+        SetupError: When the address is not this machine's alone and there are no API keys, the
+            agents cannot be found, or a callback would never run.
+        SettingsError: When the configuration file cannot be used.
         OSError: When the address cannot be had.
     """
     check_address(settings, host)
-    app = create_app(settings)
-    with listen(host, port) as listener:
-        server = ApiServer(configured(app))
-        server.run(sockets=[listener])
+    with configured_models(settings, os.environ) as configuration:
+        agents = configured_app(settings)
+        told = configuration.gateway(settings.config)
+        watch = Watch(told, gateway_callbacks(agents, told))
+        app = create_app(settings, app=agents, watch=watch)
+        with listen(host, port) as listener:
+            server = ApiServer(configured(app))
+            server.run(sockets=[listener])
     return STARTED if server.started else NOT_STARTED
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from fastapi import FastAPI
@@ -18,39 +19,51 @@ from starlette.types import Receive, Scope, Send
 from .errors import FORESEEN, Refusal, answer_error
 
 Answer = Callable[[Request], Awaitable[Response]]
+Refuser = Callable[[Request, Exception], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What answers the requests for a path."""
+
+    method: str
+    answer: Answer
+    refuses: Refuser = answer_error
+    """Answers a request that is turned away, in the words of its protocol."""
 
 
 class StreamRoutes:
-    """Answers GET requests for some paths, and passes the others on to the framework."""
+    """Answers requests for some paths, and passes the others on to the framework."""
 
-    def __init__(self, app: FastAPI, routes: Mapping[str, Answer]) -> None:
+    def __init__(self, app: FastAPI, routes: Mapping[str, Route]) -> None:
         self._app = app
-        self._routes = [(re.compile(path), answer) for path, answer in routes.items()]
+        self._routes = [(re.compile(path), route) for path, route in routes.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on."""
-        answer = self._matched(scope) if scope["type"] == "http" else None
-        if answer is None:
+        route = self._matched(scope) if scope["type"] == "http" else None
+        if route is None:
             await self._app(scope, receive, send)
             return
         try:
-            response = await answer(Request(scope, receive))
+            if scope["method"] != route.method:
+                raise _not_allowed(scope["method"], route.method)
+            response = await route.answer(Request(scope, receive))
             await response(scope, receive, send)
         except FORESEEN as error:
-            response = await answer_error(Request(scope), error)
+            response = await route.refuses(Request(scope), error)
             await response(scope, receive, send)
 
-    def _matched(self, scope: Scope) -> Answer | None:
-        for path, answer in self._routes:
+    def _matched(self, scope: Scope) -> Route | None:
+        for path, route in self._routes:
             found = path.fullmatch(scope["path"])
             if found is not None:
                 scope.update(app=self._app, path_params=found.groupdict())
-                return answer if scope["method"] == "GET" else _not_allowed
+                return route
         return None
 
 
-async def _not_allowed(request: Request) -> Response:
-    message = f"events are only read: GET, not {request.method}"
-    headers = {"Allow": "GET"}
+def _not_allowed(method: str, allowed: str) -> Refusal:
+    message = f"this path takes {allowed}, not {method}"
     status = HTTPStatus.METHOD_NOT_ALLOWED
-    raise Refusal(status, "method_not_allowed", message, headers=headers)
+    return Refusal(status, "method_not_allowed", message, headers={"Allow": allowed})

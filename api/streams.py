@@ -150,7 +150,7 @@ class EventStream(Response):
         async with self._feed as feed:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             watch = Owner()
-            watch.start(_close_when_left(feed, receive), name="stream watch")
+            watch.start(close_when_left(feed, receive), name="stream watch")
             try:
                 is_open, shown, within = True, feed.position, timedelta(0)
                 while is_open:
@@ -188,7 +188,8 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": chunk, "more_body": more})
 
 
-async def _close_when_left(feed: Feed, receive: Receive) -> None:
+async def close_when_left(feed: Feed, receive: Receive) -> None:
+    """Close the feed when its reader goes away."""
     while (await receive())["type"] != "http.disconnect":
         pass
     feed.close()

@@ -7,7 +7,7 @@ import sys
 
 from .measuring import ROOT
 
-ALL = ("queue", "runs", "streams", "memory", "growth", "providers", "sessions")
+ALL = ("queue", "runs", "streams", "memory", "growth", "providers", "sessions", "gateway")
 
 
 def main() -> int:

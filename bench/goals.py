@@ -87,6 +87,10 @@ GOALS = (
     ),
     Goal("… in memory", "≤", 1.5, "sessions.memory.worst", " ×"),
     Goal("… on the server, by a worker", "≤", 1.5, "sessions.server.worst", " ×"),
+    Goal("what the gateway adds to a request, idle, p50", "≤", 6, "gateway.worst_added_ms", " ms"),
+    Goal("its answers a second, to LiteLLM's proxy", "≥", 6, "gateway.ratios.whole", " ×"),
+    Goal("… streamed", "≥", 6, "gateway.ratios.streamed", " ×"),
+    Goal("… with a callback, so two rounds", "≥", 6, "gateway.ratios.callback", " ×"),
 )
 
 

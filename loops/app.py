@@ -60,6 +60,15 @@ class App:
         self.tools = as_tools(tools)
         self.callbacks = list(callbacks)
 
+    def beside(self, name: str, agent: AgentPort) -> "App":
+        """Return the app with an agent that is the system's own, by a name that no other can have.
+
+        Its own callers name it; nobody else finds it in a list, or may ask for it.
+        """
+        both = App(tools=self.tools, callbacks=self.callbacks)
+        both.agents = {**self.agents, name: agent}
+        return both
+
     def loop_of(self, name: str) -> Loop:
         """Return the agent's loop; called, it gives events or raises a `SetupError`.
 

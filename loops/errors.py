@@ -2,7 +2,8 @@
 
     AgentError
     ├── RequestError            the caller asked for something impossible       → 4xx
-    │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook · UnknownCall → 404
+    │   ├── UnknownRun · UnknownSession · UnknownLoop · UnknownHook · UnknownCall ·
+    │   │   UnknownModel                                                        → 404
     │   ├── BrokenHistory       calls and results do not pair                   → 400
     │   ├── AlreadySettled · IdempotencyConflict · SessionBusy · SessionMovedOn ·
     │   │   StillRunning · WaitingForHook                                                     → 409
@@ -60,6 +61,7 @@ from .request_failures import (
     UnknownCall,
     UnknownHook,
     UnknownLoop,
+    UnknownModel,
     UnknownRun,
     UnknownSession,
     WaitingForHook,
@@ -227,6 +229,7 @@ __all__ = [
     "UnknownCall",
     "UnknownHook",
     "UnknownLoop",
+    "UnknownModel",
     "UnknownRun",
     "UnknownSession",
     "UnknownTool",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
 from .closing import close
-from .errors import BadYield, Incomplete, SetupError
+from .errors import BadYield, Incomplete, SetupError, UnknownModel
 from .guard import renaming
 from .jsonable import cut_text
 from .messages import Message
@@ -43,6 +43,9 @@ class ModelRequest:
     `tools` of the vendor, which stand beside ours; and `extra_body`, whose fields go before all
     others.
     """
+    waits: bool = True
+    """Whether a request that its provider turns away for now is made again, as long as the runtime
+    has patience; else the loop is told at once."""
     tries: int | None = None
     """How often a model that fails before it says anything is asked, before the loop is told; None
     for as often as the runtime asks by itself. A loop that asks again by itself says 1."""
@@ -183,6 +186,24 @@ def named_models(models: Mapping[str, Callable[[], ModelPort]]) -> Generator[Non
     finally:
         _named.clear()
         _named.update(before)
+
+
+def configured_models() -> list[str]:
+    """Return the names of one's own by which models can be called now, sorted."""
+    return sorted(_named)
+
+
+def configured_model(name: str) -> ModelPort:
+    """Return the port of a model that was configured; no other can be named here.
+
+    Raises:
+        UnknownModel: When there is none of this name.
+        SetupError: When it cannot be asked.
+    """
+    named = _named.get(name)
+    if named is None:
+        raise UnknownModel(name, _named)
+    return _checked(named())
 
 
 def register_provider(vendor: str, factory: ProviderFactory) -> None:

@@ -33,6 +33,15 @@ class UnknownLoop(RequestError):
         super().__init__(f"no agent is named {name!r}; the app knows {names}")
 
 
+class UnknownModel(RequestError):
+    """No model of the configuration has the name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        names = ", ".join(repr(each) for each in sorted(known)) or "none at all"
+        super().__init__(f"no model is named {name[:200]!r} here; there is {names}")
+
+
 class UnknownHook(RequestError):
     """No hook of the run has the label."""
 

@@ -109,6 +109,18 @@ async def in_thread(function: Callable[[], T], *, name: str) -> T | Raised:
     return await outcome
 
 
+async def to_its_end(work: Coroutine[Any, Any, T], *, name: str) -> T:
+    """Return what the work gives; a caller that is cancelled meanwhile leaves when it is done."""
+    owner = Owner()
+    task = owner.start(work, name=name)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        if not task.done():
+            task.add_done_callback(overlook)
+            await asyncio.wait({task})
+
+
 def overlook(future: asyncio.Future[Any]) -> None:
     """Look at the error of a future that is done, so that Python does not report it as lost."""
     if not future.cancelled():

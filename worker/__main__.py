@@ -15,17 +15,21 @@ from typing import Any
 
 from arq import cron
 
+from loops.agentic import GATEWAY, Gateway
 from loops.app import App
 from loops.errors import SetupError
 from loops.find import find_app
+from loops.gateway.settings import GatewaySettings
+from loops.model import configured_model
 from loops.providers.exchange import new_client
 from loops.providers.shipped import sharing
 from loops.tasks import Owner
 
 from .arq_worker import RUNS, QueueWorker
-from .configuration import configured
+from .configuration import Configuration, configured
 from .event_loop import run
 from .functions import Work
+from .gateway_callbacks import gateway_callbacks
 from .jobs import JOBS, settle_dead
 from .new_run import NEEDED_QUEUES
 from .resources import Resources, open_resources
@@ -63,7 +67,8 @@ async def serve_worker(settings: Settings, queues: Sequence[str], *, concurrency
     groups = grouped(queues)
     owner = Owner()
     async with open_resources(settings) as resources, AsyncExitStack() as stack:
-        await stack.enter_async_context(asking(settings, groups))
+        configuration = await stack.enter_async_context(asking(settings, groups))
+        app = app.beside(GATEWAY, gateway_of(app, configuration.gateway(settings.config)))
         workers = [
             await stack.enter_async_context(_worker(resources, app, group, concurrency))
             for group in groups
@@ -101,18 +106,31 @@ def _stop(workers: Sequence[QueueWorker]) -> None:
 
 
 def load_app(settings: Settings) -> App:
-    """Return the app that the settings name.
+    """Return the app that the settings name; an empty one where they name a configuration alone.
 
     Raises:
         SetupError: When it is not named, cannot be found, or is no `App`.
     """
+    if settings.app is None and settings.config is not None:
+        return App()
     if settings.app is None:
         raise SetupError("LOOPMILL_APP is not set: name your app as 'module:name'")
     return find_app(settings.app)
 
 
+def gateway_of(app: App, settings: GatewaySettings) -> Gateway:
+    """Return the gateway: its callbacks are those of the module's list, of the app, of the file.
+
+    Raises:
+        SetupError: When one of them would never run.
+    """
+    return Gateway(configured_model, gateway_callbacks(app, settings), settings)
+
+
 @asynccontextmanager
-async def asking(settings: Settings, groups: Sequence[tuple[str, ...]]) -> AsyncGenerator[None]:
+async def asking(
+    settings: Settings, groups: Sequence[tuple[str, ...]]
+) -> AsyncGenerator[Configuration]:
     """Let models be asked: those that are configured too, all over one client's connections.
 
     Raises:
@@ -124,7 +142,7 @@ async def asking(settings: Settings, groups: Sequence[tuple[str, ...]]) -> Async
             configuration.check(os.environ)
         async with new_client() as client:
             with sharing(client):
-                yield
+                yield configuration
 
 
 def grouped(queues: Sequence[str]) -> list[tuple[str, ...]]:

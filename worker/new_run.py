@@ -70,6 +70,11 @@ class NewRun:
     """The run that starts it and waits for it, where it is a child."""
     retry_of: str | None = None
     """The run with whose work it goes on."""
+    patience: timedelta = PATIENCE
+    """How long it may stay queued before it expires unstarted."""
+    content_retention: timedelta | None = None
+    """How long all of it but its record is kept after its end, its session too; None for as long as
+    the record, and the session for longer."""
     origin: str | None = None
     """The first of the runs of which each went on with the work of the one before."""
 
@@ -137,7 +142,7 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
         "metadata": orjson.dumps(new.metadata),
         "timeout": milliseconds(settings.run_timeout if new.timeout is None else new.timeout),
         "retention": milliseconds(settings.retention),
-        "patience": milliseconds(PATIENCE),
+        "patience": milliseconds(new.patience),
         "queue_key": keys.queue(RUNS_QUEUE).queue,
         "job": keys.run_job(place.tenant, place.run_id),
         "payload": encode_job("drive_run", arguments, enqueued=round(time() * 1000)),
@@ -147,6 +152,8 @@ def _fields(keys: Keys, settings: Settings, place: NewPlace, new: NewRun) -> dic
     }
     if new.budget is not None:
         fields["budget"] = orjson.dumps(new.budget)
+    if new.content_retention is not None:
+        fields["content_retention"] = milliseconds(new.content_retention)
     if new.traceparent is not None:
         fields["traceparent"] = new.traceparent
     if new.retry_of is not None and new.origin is not None:

@@ -115,7 +115,7 @@ class Pace:
             if wait == 0:
                 return Admission(now, takes)
             pause = timedelta(milliseconds=wait)
-            if is_paused and not patience.lasts(pause):
+            if is_paused and not (request.waits and patience.lasts(pause)):
                 raise RateLimited(
                     f"the model {port.name!r} may not be asked for {pause}, since its provider "
                     "turned requests away; the turn does not wait that long",
@@ -183,7 +183,7 @@ class PacedModel:
                         has_begun, has_said = True, has_said or not is_start
             except RateLimited as error:
                 await self._pace.turned_away(self._port, admission, error.retry_after)
-                if has_said or not self._patience.lasts():
+                if has_said or not (request.waits and self._patience.lasts()):
                     raise
             else:
                 return
@@ -205,6 +205,7 @@ def tokens_of(request: ModelRequest) -> int:
     letters = len(request.system) + sum(_letters(tool.schema) for tool in request.tools)
     blocks = (block for message in request.messages for block in message.content)
     told = ({k: v for k, v in block.raw().items() if k != "result"} for block in blocks)
+    letters += _letters(request.params.get("body"))
     return (letters + sum(map(_letters, told))) // LETTERS + 1
 
 

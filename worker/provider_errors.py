@@ -17,6 +17,7 @@ def encode_error(error: ProviderError) -> dict[str, Any]:
         "retryable": error.retryable,
         "status": error.status,
     }
+    kept |= {name: told for name in _TOLD if (told := getattr(error, name))}
     if error.retry_after is not None:
         kept["retry_after"] = error.retry_after.total_seconds()
     if isinstance(error, ContextTooLong):
@@ -26,6 +27,13 @@ def encode_error(error: ProviderError) -> dict[str, Any]:
 
 def decode_error(kept: dict[str, Any]) -> ProviderError:
     """Return the error again, of its own class; a class that is not known here is the root's."""
+    error = _made(kept)
+    for name in _TOLD:
+        setattr(error, name, kept.get(name, ""))
+    return error
+
+
+def _made(kept: dict[str, Any]) -> ProviderError:
     cls = _CLASSES.get(kept["code"], ProviderError)
     message, status = kept["message"], kept["status"]
     if issubclass(cls, ContextTooLong):
@@ -42,5 +50,8 @@ def _all_classes(root: type[ProviderError]) -> Iterator[type[ProviderError]]:
     for child in root.__subclasses__():
         yield from _all_classes(child)
 
+
+_TOLD = ("kind", "said")
+"""What the provider says itself; kept only where it says something."""
 
 _CLASSES = {cls.code: cls for cls in _all_classes(ProviderError)}

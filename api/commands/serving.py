@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
-from api.check import check as check_configuration
+from api.check import check as check_everything
+from api.check import check_file
 from api.dev import Place, check_port, develop
 from api.server import check_address, serve_api
 from worker.settings import Settings
@@ -39,7 +41,12 @@ def api(host: str, port: int) -> None:
 
 
 @click.command()
-def check() -> None:
-    """Say what the configuration means, and what is wrong with it."""
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+def check(file: Path | None) -> None:
+    """Say what the configuration means, and what is wrong with it; or what FILE alone does."""
     with said_plainly():
-        sys.exit(check_configuration(os.environ, click.echo))
+        if file is not None:
+            sys.exit(check_file(file, os.environ, click.echo))
+        sys.exit(check_everything(os.environ, click.echo))

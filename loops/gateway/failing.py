@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from loops.blocks import Raw
-from loops.errors import AgentError, ProviderError
+from loops.errors import AgentError, ProviderError, UnknownModel
 from loops.events import Custom
 from loops.guard import describe
 
@@ -94,6 +94,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, ProviderError):
         status = error.status or (504 if error.code == "provider_timeout" else 502)
         return Failure(status, error.said or str(error), error.kind, error.retry_after, error.code)
+    if isinstance(error, UnknownModel):
+        return Failure(404, str(error), code="model_not_found")
     if isinstance(error, AgentError):
         return Failure(500, str(error), code=error.code)
     return Failure(500, describe(error), code="callback_failed")

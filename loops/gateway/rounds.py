@@ -38,6 +38,8 @@ class Outcome(StrEnum):
     """Another round follows; its reply takes this one's place."""
     CLOSED = "closed"
     """The round's reply without the calls that were taken up is the answer."""
+    GIVEN = "given"
+    """The round's reply is the answer as it stands, whatever came before it."""
     CUT = "cut"
     """The provider broke off in the middle; what it said last was a failure."""
 

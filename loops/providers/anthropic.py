@@ -11,6 +11,7 @@ from typing import TypedDict, Unpack
 
 import httpx
 
+from loops.blocks import Raw
 from loops.closing import closing
 from loops.errors import Refused, SetupError, Unavailable
 from loops.jsonable import cut_text
@@ -27,6 +28,8 @@ from .told import is_blank
 from .vendors import ANTHROPIC
 
 VERSION = "2023-06-01"
+
+_BETA = "anthropic-beta"
 
 PAUSES = 10
 """How often one reply may be paused by the service."""
@@ -46,6 +49,9 @@ class AnthropicOptions(TypedDict, total=False):
 
 class AnthropicModel:
     """One model of the service, or of one that speaks its protocol."""
+
+    protocol = "messages"
+    """What its service speaks."""
 
     def __init__(
         self,
@@ -110,6 +116,28 @@ class AnthropicModel:
             why = cut_text(reader.explanation, 200)
             raise Refused(f"the model {self.name!r} declined to answer{why and ': ' + why}")
         yield StreamEnd(stop_reason=reader.stop_reason, usage=usage)
+
+    @property
+    def client(self) -> httpx.AsyncClient | None:
+        """The client that its requests share; None for one of its own for each."""
+        return self._client
+
+    def relay(self, body: Raw, headers: Mapping[str, str], *, path: str = "") -> Exchange:
+        """Return a request in the service's own protocol, with our address, model and key.
+
+        Args:
+            body: What is sent, word for word but for the model.
+            headers: What is sent besides, by names in lower case; ours go before them, but for the
+                version, and betas are added to ours.
+            path: What is asked for below Messages, as `/count_tokens`.
+        """
+        own = {"anthropic-version": VERSION, **headers, **self._headers}
+        betas = [told[_BETA] for told in (self._headers, headers) if _BETA in told]
+        if betas:
+            own[_BETA] = ",".join(dict.fromkeys(",".join(betas).replace(" ", "").split(",")))
+        own["x-api-key"] = self._key
+        sent = body_of({**body, "model": self._model})
+        return Exchange(f"{self._url}{path}", own, sent, self._idle, self._key)
 
     def _exchange(self, request: ModelRequest) -> Exchange:
         betas = request.params.get("betas", [])

@@ -8,7 +8,7 @@ from datetime import timedelta
 from loops.closing import closing
 from loops.errors import Timeout
 from loops.messages import Usage
-from loops.model import Limits, MeteredPort, ModelRequest, make_port
+from loops.model import Limits, MeteredPort, ModelPort, ModelRequest, make_port
 from loops.reply import ModelEvent, StreamEnd
 
 MILLION = 1_000_000
@@ -52,6 +52,8 @@ class Deployment:
     """How long a whole reply may take."""
     limits: Limits = field(default_factory=Limits)
     price: Price | None = None
+    max_agentic_loops: int | None = None
+    """How often callbacks may have it asked again for one call, where this is said."""
 
 
 class DeployedModel:
@@ -75,7 +77,7 @@ class DeployedModel:
         vendor = deployment.model.partition("/")[0]
         self.account = port.account if isinstance(port, MeteredPort) else vendor
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the reply; its usage says what it has cost.
 
         Raises:
@@ -84,15 +86,33 @@ class DeployedModel:
         """
         if request.max_tokens is None:
             request = replace(request, max_tokens=self._deployment.max_tokens)
+        return self.bounded(self._port.stream(request))
+
+    @property
+    def port(self) -> ModelPort:
+        """The port behind it, which knows neither price nor limits."""
+        return self._port
+
+    @property
+    def deployment(self) -> Deployment:
+        """What the configuration says."""
+        return self._deployment
+
+    async def bounded(self, reply: AsyncIterator[ModelEvent]) -> AsyncIterator[ModelEvent]:
+        """Yield a reply of the port; its usage says what it has cost. The reply is closed.
+
+        Raises:
+            Timeout: When the whole reply takes longer than it may.
+        """
         limit, clock = self._deployment.timeout, asyncio.get_running_loop()
         deadline = None if limit is None else clock.time() + limit.total_seconds()
-        reply = self._port.stream(request)
         async with closing(reply):
             while (event := await _next(reply, deadline, self.name)) is not None:
                 # Whoever reads a reply closes it.
-                yield self._priced(event) if isinstance(event, StreamEnd) else event  # noqa: ASYNC119
+                yield self.priced(event) if isinstance(event, StreamEnd) else event  # noqa: ASYNC119
 
-    def _priced(self, end: StreamEnd) -> StreamEnd:
+    def priced(self, end: StreamEnd) -> StreamEnd:
+        """Return the end of a reply with what it has cost."""
         price = self._deployment.price
         if price is None or end.usage is None:
             return end

@@ -70,7 +70,7 @@ async def exchange(
         ProviderError: When the service refuses, fails, falls silent or breaks off.
         httpx.TransportError: When it cannot be reached, or the connection breaks.
     """
-    async with _opened(client) as opened, _posted(opened, asked) as response:
+    async with opened(client) as own, posted(own, asked) as response:
         await _refuse(response, model, asked.secret)
         batches = _read(response, reader, _Silence(asked.idle, model))
         async with closing(batches):
@@ -172,7 +172,8 @@ def new_client() -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def _opened(client: httpx.AsyncClient | None) -> AsyncGenerator[httpx.AsyncClient]:
+async def opened(client: httpx.AsyncClient | None) -> AsyncGenerator[httpx.AsyncClient]:
+    """Give the client, or one for the block alone where there is none."""
     if client is not None:
         yield client
         return
@@ -181,7 +182,8 @@ async def _opened(client: httpx.AsyncClient | None) -> AsyncGenerator[httpx.Asyn
 
 
 @asynccontextmanager
-async def _posted(client: httpx.AsyncClient, asked: Exchange) -> AsyncGenerator[httpx.Response]:
+async def posted(client: httpx.AsyncClient, asked: Exchange) -> AsyncGenerator[httpx.Response]:
+    """Send the request; the answer's body is read in the block."""
     limits = httpx.Timeout(asked.idle.total_seconds(), connect=CONNECT.total_seconds())
     headers = {"content-type": "application/json", "accept": "text/event-stream", **asked.headers}
     async with client.stream(
@@ -200,7 +202,7 @@ async def _refuse(response: httpx.Response, model: str, secret: str) -> None:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if response.is_success and kind in {"text/event-stream", ""}:
         return
-    body = await _start_of(response)
+    body = await start_of(response)
     if response.is_success:
         refusal = refusal_of(body, headers=response.headers)
         if tells_failure(refusal):
@@ -210,7 +212,7 @@ async def _refuse(response: httpx.Response, model: str, secret: str) -> None:
     raise failure_of_refusal(model, refusal, secret=secret)
 
 
-async def _start_of(response: httpx.Response) -> bytes:
+async def start_of(response: httpx.Response) -> bytes:
     """Return what a refusal says, as far as it comes: its status is known already."""
     body = b""
     with suppress(TimeoutError, httpx.HTTPError):

@@ -28,7 +28,7 @@ from loops.errors import (
 )
 from loops.jsonable import clean_text, cut_text, jsonable
 
-from .told import fields, whole_number
+from .told import fields, whole_number, word
 
 LONGEST_WAIT = timedelta(minutes=10)
 """The longest pause that a provider may ask for; what is longer is this long."""
@@ -119,7 +119,13 @@ def failure_of_refusal(model: str, refusal: Refusal, *, secret: str = "") -> Pro
 
     `secret` is what its text must not show, whatever the service echoes.
     """
-    told = _told(model, refusal, secret)
+    error = _error(refusal, _told(model, refusal, secret))
+    error.kind = hidden(word(refusal.error.get("type"))[:SHOWN], secret)
+    error.said = hidden(refusal.text, secret)
+    return error
+
+
+def _error(refusal: Refusal, told: str) -> ProviderError:
     size = _size(refusal)
     if size is not None:
         return ContextTooLong(told, limit=size[0], sent=size[1], status=refusal.status)

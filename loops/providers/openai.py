@@ -9,6 +9,7 @@ from typing import TypedDict, Unpack
 
 import httpx
 
+from loops.blocks import Raw
 from loops.closing import closing
 from loops.errors import InvalidRequest
 from loops.model import Limits, ModelRequest
@@ -39,6 +40,9 @@ class OpenAIOptions(TypedDict, total=False):
 
 class OpenAIModel:
     """One model of a service."""
+
+    protocol = "chat"
+    """What its service speaks."""
 
     def __init__(
         self,
@@ -102,6 +106,23 @@ class OpenAIModel:
                 self._silent.add(self._url)
             else:
                 return
+
+    @property
+    def client(self) -> httpx.AsyncClient | None:
+        """The client that its requests share; None for one of its own for each."""
+        return self._client
+
+    def relay(self, body: Raw, headers: Mapping[str, str]) -> Exchange:
+        """Return a request in the service's own protocol, with our address, model and key.
+
+        Args:
+            body: What is sent, word for word but for the model.
+            headers: What is sent besides, by names in lower case; ours go before them.
+        """
+        key = {"authorization": f"Bearer {self._key}"} if self._key else {}
+        own = {**headers, **key, **self._headers}
+        sent = body_of({**body, "model": self._model})
+        return Exchange(self._url, own, sent, self._idle, self._key)
 
     def _reply(self, request: ModelRequest) -> AsyncIterator[list[ModelEvent]]:
         wish = wish_of(request.params)

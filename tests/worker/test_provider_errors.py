@@ -37,6 +37,18 @@ ERRORS = [
 ]
 
 
+def told(error: ProviderError, kind: str, said: str) -> ProviderError:
+    error.kind, error.said = kind, said
+    return error
+
+
+ERRORS += [
+    told(RateLimited("slow down"), "rate_limit_error", "You ask too often"),
+    told(ContextTooLong("too long", limit=100, sent=120), "invalid_request_error", "Too long"),
+    told(Unavailable("gone"), "", "something broke"),
+]
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_an_error_comes_back_of_its_own_class_with_all_it_carried(error: ProviderError):
     stored = orjson.loads(orjson.dumps(encode_error(error)))

@@ -41,6 +41,18 @@ local function keep_session(session)
   end
 end
 
+-- What was said in a run whose record alone is kept goes before it, and its session, which is its own.
+local function expire_content(record, now)
+  local run = redis.call('HMGET', record, 'content_retention', 'session_key')
+  if not run[1] then return end
+  for _, part in ipairs(PARTS) do
+    if part ~= '' then redis.call('PEXPIREAT', record .. part, string.format('%d', now + tonumber(run[1]))) end
+  end
+  for _, part in ipairs({ '', ':messages', ':markers', ':queue', ':runs' }) do
+    redis.call('PEXPIRE', run[2] .. part, run[1])
+  end
+end
+
 -- Two JSON arrays as one, without reading them.
 local function joined(left, right)
   if left == '' or left == '[]' then return right end

@@ -50,7 +50,8 @@ local function make_run(keys, given, now, owner, goes_first)
   append(record, 1, given[7], now)
   expire_live(record, now, PARTS)
   redis.call('ZADD', keys[4], stamp, run_id)
-  redis.call('ZADD', keys[5], stamp, session_id)
+  -- A session that goes with its run is not listed.
+  if not named.content_retention then redis.call('ZADD', keys[5], stamp, session_id) end
   redis.call('SADD', keys[6], given[8])
   redis.call('SADD', keys[7], given[12])
   redis.call('HSET', session, 'used', stamp, 'retention', given[9])

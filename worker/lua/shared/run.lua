@@ -208,6 +208,7 @@ settle = function(record, now, status, fields)
   redis.call('DEL', record .. ':yields')
   if status == 'completed' then redis.call('DEL', record .. ':journal', record .. ':handed') end
   expire(record, PARTS, now + tonumber(job[3]))
+  expire_content(record, now)
   tell_parent(record, now, status)
   return stopping, cancelled
 end

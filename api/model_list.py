@@ -1,0 +1,46 @@
+"""`GET /v1/models`: what may be asked here, in the shape of the protocol that the caller speaks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from loops.model import configured_models
+
+from .agent_requests import AGENT
+from .deps import AtDesk
+
+router = APIRouter(prefix="/v1")
+
+STARTED = datetime.now(UTC).replace(microsecond=0)
+"""When the models are said to have been made: nobody tells us better."""
+
+
+@router.get("/models")
+async def list_models(request: Request, desk: AtDesk) -> dict[str, Any]:
+    """List the configured models, and the agents as `agent/<name>`.
+
+    A caller who sends `anthropic-version` gets Anthropic's shape, any other OpenAI's.
+    """
+    names = [*configured_models(), *(f"{AGENT}{name}" for name in sorted(desk.office.app.agents))]
+    if "anthropic-version" not in request.headers:
+        return {"object": "list", "data": [_of_openai(name) for name in names]}
+    ends = {"first_id": names[0], "last_id": names[-1]} if names else {}
+    told = {"first_id": None, "last_id": None, **ends, "has_more": False}
+    return {"data": [_of_anthropic(name) for name in names], **told}
+
+
+def _of_openai(name: str) -> dict[str, Any]:
+    created = int(STARTED.timestamp())
+    return {"id": name, "object": "model", "created": created, "owned_by": "loopmill"}
+
+
+def _of_anthropic(name: str) -> dict[str, Any]:
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": STARTED.isoformat().replace("+00:00", "Z"),
+    }

@@ -1,0 +1,171 @@
+"""Which calls of a reply a callback takes up, and whether that may go on."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, cast
+
+import orjson
+
+from loops.blocks import Raw
+from loops.guard import Raised, outcome_of
+from loops.jsonable import jsonable
+
+from .answer import Answer
+from .bodies import CallIn, calls_in
+from .call import MOST_LOOPS, Call
+from .custom_logger import (
+    AgenticLoopLimitError,
+    AgenticLoopSafetyError,
+    overrides,
+)
+from .rounds import Surface
+
+logger = logging.getLogger("loopmill.gateway")
+
+GATE = "async_should_run_agentic_loop"
+CHAT_GATE = "async_should_run_chat_completion_agentic_loop"
+
+GATES = {Surface.MESSAGES: (GATE,), Surface.CHAT: (CHAT_GATE, GATE)}
+"""Which gates are asked on a surface, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A round's whole reply."""
+
+    body: Raw
+    model: str
+    """`vendor/model`, as the provider knows it."""
+    calls: tuple[CallIn, ...]
+
+    @classmethod
+    def of(cls, surface: Surface, body: Raw, model: str) -> "Reply":
+        """Return the reply of a body."""
+        return cls(body, model, tuple(calls_in(surface, body)))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a callback takes up."""
+
+    callback: object
+    place: int
+    """The callback's place among all, from 0."""
+    told: dict[str, Any]
+    """What its gate has said of it."""
+    places: frozenset[int]
+    """The calls."""
+    fingerprint: str
+
+
+def name_of(callback: object) -> str:
+    """Return the name of a callback's class."""
+    return type(callback).__name__
+
+
+async def claim_of(callback: object, place: int, call: Call, reply: Reply) -> Claim | None:
+    """Return what the callback takes up of the reply; None for nothing.
+
+    A gate that raises, or answers with anything else than a truth and a dict, takes nothing up.
+    """
+    for gate in GATES[call.surface]:
+        if not overrides(callback, gate):
+            continue
+        told = await _asked(callback, gate, call, reply)
+        if told is not None:
+            places = _claimed(callback, told, reply.calls)
+            return Claim(callback, place, told, places, _fingerprint(told, reply.calls, places))
+    return None
+
+
+async def _asked(callback: object, gate: str, call: Call, reply: Reply) -> dict[str, Any] | None:
+    vendor, _, model = reply.model.partition("/")
+    answer: object = await outcome_of(
+        partial(
+            getattr(callback, gate),
+            response=Answer(reply.body, call.surface),
+            model=model,
+            messages=call.messages(),
+            tools=call.optional_params.get("tools") or [],
+            stream=call.asked.streams,
+            custom_llm_provider=vendor,
+            kwargs=call.told(vendor),
+        )
+    )
+    where = f"{name_of(callback)}.{gate} of run {call.id}"
+    if isinstance(answer, Raised):
+        logger.error("! %s raised %s; it takes nothing up", where, answer.text)
+        return None
+    match answer:
+        case (bool(wants), dict() as told):
+            return cast("dict[str, Any]", told) if wants else None
+        case _:
+            logger.error(
+                "! %s gave %.200r; it returns a pair of a truth and a dict, like (True, {…})",
+                where,
+                answer,
+            )
+            return None
+
+
+def refusal_of(call: Call, claim: Claim) -> AgenticLoopSafetyError | None:
+    """Return why the model is not asked again; None when it may be."""
+    if claim.fingerprint in call.fingerprints:
+        return AgenticLoopSafetyError("the model makes the same calls again")
+    limit = call.limit or MOST_LOOPS
+    if call.depth >= limit:
+        return AgenticLoopLimitError(f"the model was asked again {limit} times, the limit")
+    return None
+
+
+async def all_claimed(
+    callbacks: Sequence[object], call: Call, reply: Reply, claim: Claim
+) -> frozenset[int]:
+    """Return the calls that any callback takes up: none of them is left to the caller."""
+    places = claim.places
+    for place, callback in enumerate(callbacks):
+        if place != claim.place:
+            other = await claim_of(callback, place, call, reply)
+            places |= other.places if other is not None else frozenset()
+    return places
+
+
+def _claimed(callback: object, told: Mapping[str, Any], calls: Sequence[CallIn]) -> frozenset[int]:
+    """Return the calls that a gate has named: by their ids, else by their names.
+
+    A gate that names none means those of its class, or else all.
+    """
+    words = set(_words(told))
+    own: frozenset[str] = getattr(callback, "server_fulfilled_tool_names", frozenset[str]())
+    ways = (
+        {each.place for each in calls if each.id and each.id in words},
+        {each.place for each in calls if each.name in words},
+        {each.place for each in calls if each.name in own},
+        {each.place for each in calls},
+    )
+    return frozenset(next(filter(None, ways), ()))
+
+
+def _words(value: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth < 8 and isinstance(value, Mapping):
+        for each in cast("Mapping[str, object]", value).values():
+            yield from _words(each, depth + 1)
+    elif depth < 8 and isinstance(value, list | tuple | set | frozenset):
+        for each in cast("Sequence[object]", value):
+            yield from _words(each, depth + 1)
+
+
+def _fingerprint(told: Mapping[str, Any], calls: Sequence[CallIn], places: frozenset[int]) -> str:
+    """Return what is the same when a model makes the same calls again, whatever their ids."""
+    seen: list[Any] = sorted(
+        [each.name, orjson.dumps(each.arguments, option=orjson.OPT_SORT_KEYS).decode()]
+        for each in calls
+        if each.place in places
+    )
+    canonical = orjson.dumps(seen or jsonable(told), option=orjson.OPT_SORT_KEYS)
+    return blake2b(canonical, digest_size=16).hexdigest()

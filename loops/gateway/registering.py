@@ -1,0 +1,228 @@
+"""Callbacks as they are registered: looked at before anything starts, and each kept once.
+
+What would never run ends the start, with a text that says where it stands and what to write.
+"""
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from loops.errors import SetupError
+from loops.naming import did_you_mean
+
+from .custom_logger import BASES, CustomLogger, is_callback, overrides
+from .importing import find_object
+from .rules import Rule
+
+logger = logging.getLogger("loopmill.gateway")
+
+METHODS = tuple(sorted(name for name in vars(CustomLogger) if name.startswith("async_")))
+"""The methods that a callback may override."""
+
+ITERATOR = "async_post_call_streaming_iterator_hook"
+
+GATE = "async_should_run_agentic_loop"
+CHAT_GATE = "async_should_run_chat_completion_agentic_loop"
+BUILDERS = ("async_build_agentic_loop_plan", "async_run_agentic_loop")
+CHAT_BUILDERS = (
+    "async_build_chat_completion_agentic_loop_plan",
+    "async_run_chat_completion_agentic_loop",
+)
+
+_INSTANCE = "name an instance of a class that derives from CustomLogger"
+
+Shipped = Mapping[str, Callable[[], object]]
+"""Callbacks that are named by a word; one that is switched off is None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an entry of a configuration has come to."""
+
+    label: str
+    """The section and the entry."""
+    value: object
+    """What it names; None for a callback that is switched off, and where there is a problem."""
+    problem: SetupError | None = None
+
+
+def checked_callbacks(values: object, where: str) -> list[object]:
+    """Return the callbacks of a list; what a callback leaves out is said in the log.
+
+    Args:
+        values: What stands there.
+        where: Its name, for the error: `App(callbacks=…)`.
+
+    Raises:
+        SetupError: When it is no list, or one of them would never run.
+    """
+    if not isinstance(values, list | tuple):
+        kind = type(values).__name__
+        raise SetupError(
+            f"{where} is a list of callbacks, not of the type {kind}: write [callback]"
+        )
+    checked: list[object] = []
+    for place, each in enumerate(cast("Iterable[object]", values)):
+        label = f"{where}[{place}]"
+        is_class = isinstance(each, type)
+        mend = f"give an instance: {each.__name__}()" if is_class else _INSTANCE
+        checked.append(checked_callback(each, label, mend=mend))
+        warn(each, label)
+    return checked
+
+
+def warn(callback: object, label: str) -> None:
+    """Say in the log what of the callback never happens."""
+    for silence in silences(callback):
+        logger.warning("! %s: %s", label, silence)
+
+
+def checked_callback(value: object, label: str, *, mend: str) -> object:
+    """Return the callback.
+
+    Raises:
+        SetupError: When it is none, or has a method that could not be awaited.
+    """
+    if not is_callback(value):
+        raise SetupError(f"{label} is {_kind_of(value)}; {mend}")
+    faults = [*_faults(value)]
+    if faults:
+        raise SetupError(f"{label}: {'; '.join(faults)}")
+    return value
+
+
+def collected(*lists: Iterable[object]) -> list[object]:
+    """Return the callbacks of all lists in their order, each instance once."""
+    return list({id(each): each for callbacks in lists for each in callbacks}.values())
+
+
+def found_callbacks(
+    entries: object, where: str, *, folder: Path | None, shipped: Shipped
+) -> Iterator[Found]:
+    """Yield what each entry of a section names: a shipped callback by its name, or `module.name`.
+
+    A module that lies in the folder goes before one that is installed.
+    """
+    for label, entry in _labelled(entries, where):
+        try:
+            yield Found(label, _callback_of(entry, label, folder, shipped))
+        except SetupError as error:
+            yield Found(label, None, error)
+
+
+def found_rules(entries: object, where: str, *, folder: Path | None) -> Iterator[Found]:
+    """Yield the function that each entry of a section of rules names."""
+    for label, entry in _labelled(entries, where):
+        try:
+            yield Found(label, _rule_of(entry, label, folder))
+        except SetupError as error:
+            yield Found(label, None, error)
+
+
+def overridden(callback: object) -> list[str]:
+    """Return the methods that the callback has of its own."""
+    return [name for name in METHODS if overrides(callback, name)]
+
+
+def silences(callback: object) -> list[str]:
+    """Return what of the callback never happens, since it leaves out what leads to it."""
+    has = frozenset(overridden(callback))
+    name = type(callback).__name__
+    said: list[str] = []
+    if GATE in has and not has & {*BUILDERS, *CHAT_BUILDERS}:
+        said.append(f"{name} overrides {GATE} and no builder: what it takes up is never answered")
+    if CHAT_GATE in has and not has & {*CHAT_BUILDERS}:
+        said.append(
+            f"{name} overrides {CHAT_GATE} and not {CHAT_BUILDERS[0]}: "
+            "what it takes up is never answered"
+        )
+    if has & {*BUILDERS} and GATE not in has:
+        first = min(has & {*BUILDERS})
+        said.append(f"{name} overrides {first} and not {GATE}: it is never called")
+    if has & {*CHAT_BUILDERS} and not has & {GATE, CHAT_GATE}:
+        first = min(has & {*CHAT_BUILDERS})
+        said.append(f"{name} overrides {first} and no gate, as {GATE}: it is never called")
+    return said
+
+
+def _labelled(entries: object, where: str) -> Iterator[tuple[str, object]]:
+    listed = cast("list[object]", entries) if isinstance(entries, list | tuple) else [entries]
+    for place, entry in enumerate(listed):
+        is_text = isinstance(entry, str)
+        yield (f"{where} entry {entry!r}" if is_text else f"{where} entry {place}"), entry
+
+
+def _callback_of(entry: object, label: str, folder: Path | None, shipped: Shipped) -> object:
+    path = _text(entry, label)
+    if path in shipped:
+        callback = shipped[path]()
+        return None if callback is None else checked_callback(callback, label, mend="")
+    if "." not in path:
+        known = did_you_mean(path, shipped) or f" of {', '.join(sorted(shipped))}"
+        raise SetupError(f"{label} names no shipped callback{known}; yours is named module.name")
+    module, value = find_object(path, label, folder)
+    return checked_callback(value, label, mend=_mend(module, value))
+
+
+def _rule_of(entry: object, label: str, folder: Path | None) -> Rule:
+    _, value = find_object(_text(entry, label), label, folder)
+    if isinstance(value, type) or not callable(value):
+        raise SetupError(f"{label} is {_kind_of(value)}; name a function that takes a text")
+    if inspect.iscoroutinefunction(value):
+        raise SetupError(f"{label} is a coroutine function, and nobody awaits a rule: write def")
+    return cast("Rule", value)
+
+
+def _text(entry: object, label: str) -> str:
+    if not isinstance(entry, str):
+        raise SetupError(f"{label} is of the type {type(entry).__name__}; write module.name")
+    return entry
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, ModuleType):
+        return f"the module {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {getattr(value, '__name__', '')}, and no CustomLogger"
+    return f"of the type {type(value).__name__}, and no CustomLogger"
+
+
+def _mend(module: ModuleType, value: object) -> str:
+    if not isinstance(value, type):
+        return _INSTANCE
+    owner, cls = module.__name__, value.__name__
+    ready = next((name for name, each in vars(module).items() if type(each) is value), None)
+    if ready is not None:
+        return f"name an instance: write {owner}.{ready}"
+    derives = any(
+        each.__name__ == "CustomLogger" and each.__module__ in BASES for each in value.mro()
+    )
+    first = "" if derives else "derive it from CustomLogger, and "
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls).lower()
+    return f"{first}name an instance: add {name} = {cls}() to {owner}, and write {owner}.{name}"
+
+
+def _faults(callback: object) -> Iterator[str]:
+    """Yield what of a callback could not be called as it is meant."""
+    cls = type(callback)
+    for name in overridden(callback):
+        method = cast("object", getattr(cls, name))
+        # A decorator may hand on what the method gives, without being a coroutine function itself.
+        forms = [method, inspect.unwrap(method) if callable(method) else method]
+        if name == ITERATOR:
+            if not any(map(inspect.isasyncgenfunction, forms)):
+                yield f"{cls.__name__}.{name} is no async generator: write async def, with a yield"
+        elif not any(map(inspect.iscoroutinefunction, forms)):
+            is_generator = any(map(inspect.isasyncgenfunction, forms))
+            mend = "return the answer, and yield nothing" if is_generator else "write async def"
+            yield f"{cls.__name__}.{name} is no coroutine function: {mend}"
+    names = getattr(callback, "server_fulfilled_tool_names", frozenset[str]())
+    if isinstance(names, str):
+        yield f"{cls.__name__}.server_fulfilled_tool_names is a text: write {{{names!r}}}"

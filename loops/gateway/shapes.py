@@ -1,0 +1,161 @@
+"""Messages and tools of either protocol, in the shape of the other; pure.
+
+Whoever writes a follow-up may do so in the shape that he knows, or mix the two.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from loops.blocks import Raw
+from loops.errors import InvalidArguments, InvalidRequest
+from loops.messages import Message, parse_arguments
+from loops.model import ToolSpec
+from loops.providers.told import fields, word
+
+from .parts import blocks_of_parts
+from .rounds import Surface
+
+
+def canonical(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
+    """Return messages of either shape in the one that models are asked in.
+
+    Results that follow each other stand in one message.
+
+    Raises:
+        InvalidRequest: When a message has no shape of either protocol.
+    """
+    found: list[Message] = []
+    for place, raw in enumerate(messages):
+        try:
+            message = Message.from_raw(_plain(raw))
+        except (ValidationError, ValueError, KeyError) as error:
+            raise InvalidRequest(
+                f"messages.{place}: it is no message of either protocol", status=400
+            ) from error
+        if message.role == "tool" and found and found[-1].role == "tool":
+            both = [*found[-1].content, *message.content]
+            found[-1] = found[-1].model_copy(update={"content": both})
+        else:
+            found.append(message)
+    return found
+
+
+def _plain(raw: Mapping[str, Any]) -> Raw:
+    """Return the message as a plain dict in Anthropic's shape."""
+    role, content = raw["role"], raw.get("content")
+    match role:
+        case "tool" | "function":
+            call_id = raw.get("tool_call_id") or _legacy_id(raw)
+            return {"role": "user", "content": [_result(call_id, content)]}
+        case "assistant":
+            return {"role": "assistant", "content": list(_said(raw))}
+        case "developer" | "system":
+            return {"role": "system", "content": blocks_of_parts(content)}
+        case _:
+            return {"role": role, "content": blocks_of_parts(content)}
+
+
+def _result(call_id: object, content: object) -> Raw:
+    told = content if isinstance(content, str) else blocks_of_parts(content)
+    return {"type": "tool_result", "tool_use_id": word(call_id), "content": told}
+
+
+def _said(raw: Mapping[str, Any]) -> Iterator[Raw]:
+    """Yield the blocks of what a model said: its thinking, its text, its calls, each once."""
+    blocks = blocks_of_parts(raw.get("content"))
+    thoughts = raw.get("thinking_blocks")
+    if not any(block.get("type") in THOUGHTS for block in blocks):
+        yield from map(fields, cast("list[object]", thoughts) if _is_list(thoughts) else [])
+    yield from blocks
+    seen = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
+    for call in calls_of(raw):
+        if call["id"] not in seen:
+            yield call
+
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Blocks of what a model thought."""
+
+
+def calls_of(message: Mapping[str, Any]) -> Iterator[Raw]:
+    """Yield the calls that stand beside a message's content, as blocks."""
+    calls = message.get("tool_calls")
+    for call in map(fields, cast("list[object]", calls) if _is_list(calls) else []):
+        called = fields(call.get("function"))
+        yield _call(word(call.get("id")), called)
+    if called := fields(message.get("function_call")):
+        yield _call(_legacy_id(called), called)
+
+
+def _call(call_id: str, called: Mapping[str, Any]) -> Raw:
+    name = word(called.get("name"))
+    return {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, called)}
+
+
+def _input(name: str, called: Mapping[str, Any]) -> Raw:
+    written = called.get("arguments")
+    if isinstance(written, dict):
+        return cast("Raw", written)
+    try:
+        return parse_arguments(name, word(written))
+    except InvalidArguments:
+        # The model may see again what it wrote, in the one place that takes any text.
+        return {"_raw": word(written)}
+
+
+def _legacy_id(named: Mapping[str, Any]) -> str:
+    """Return the id of a call from before calls had one: there was one in a message."""
+    return f"call_{word(named.get('name'))}"
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+# -- tools
+
+
+def tool_spec(tool: Mapping[str, Any]) -> ToolSpec:
+    """Return a tool of either shape as models are told it.
+
+    Raises:
+        InvalidRequest: When it is a tool of a provider's own, which no other one knows.
+    """
+    function = fields(tool.get("function"))
+    if function:
+        return _spec(function, "parameters")
+    if "input_schema" in tool and tool.get("type", "custom") in {"custom", None}:
+        return _spec(tool, "input_schema")
+    if tool.get("type") == "function":
+        return _spec(tool, "parameters")
+    named = word(tool.get("name")) or word(tool.get("type"))
+    raise InvalidRequest(
+        f"the tool {named!r} is its provider's own, and the model that is asked has another one; "
+        "leave it out, or ask a model that knows it",
+        status=400,
+    )
+
+
+def _spec(told: Mapping[str, Any], name: str) -> ToolSpec:
+    schema = fields(told.get(name)) or {"type": "object", "properties": {}}
+    return ToolSpec(word(told.get("name")), word(told.get("description")), schema)
+
+
+def tools_in_shape_of(surface: Surface, tools: Sequence[Raw]) -> list[Raw]:
+    """Return functions in the shape of the surface; all else, and what is right, as it is."""
+    return [_tool(surface, tool) for tool in tools]
+
+
+def _tool(surface: Surface, tool: Raw) -> Raw:
+    is_chat = "function" in tool
+    if surface is Surface.MESSAGES and is_chat:
+        spec = tool_spec(tool)
+        head = {"name": spec.name, "description": spec.description}
+        return {**head, "input_schema": dict(spec.schema)}
+    if surface is Surface.CHAT and "input_schema" in tool:
+        spec = tool_spec(tool)
+        function = {"name": spec.name, "description": spec.description}
+        return {"type": "function", "function": {**function, "parameters": dict(spec.schema)}}
+    return tool
