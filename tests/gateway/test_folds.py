@@ -7,56 +7,8 @@ from hypothesis import strategies as st
 
 from loops.gateway.chat_fold import fold_chat, rows_of_chat
 from loops.gateway.message_fold import fold_message, rows_of_message
-from loops.gateway.rows import BODY, Row
-
-START: dict[str, Any] = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "m",
-    "content": [],
-    "stop_reason": None,
-    "stop_sequence": None,
-    "usage": {"input_tokens": 7, "output_tokens": 1, "service_tier": "standard"},
-}
-
-
-def event(kind: str, **fields: Any) -> Row:
-    return kind, orjson.dumps({"type": kind, **fields}).decode()
-
-
-def block(index: int, started: dict[str, Any], *deltas: dict[str, Any]) -> list[Row]:
-    return [
-        event("content_block_start", index=index, content_block=started),
-        *(event("content_block_delta", index=index, delta=delta) for delta in deltas),
-        event("content_block_stop", index=index),
-    ]
-
-
-def streamed(*blocks: list[Row], **last: Any) -> list[Row]:
-    delta = {"stop_reason": "end_turn", "stop_sequence": None}
-    return [
-        event("message_start", message=START),
-        *(row for rows in blocks for row in rows),
-        event("message_delta", **{"delta": delta, "usage": {"output_tokens": 9}} | last),
-        event("message_stop"),
-    ]
-
-
-def text(*pieces: str) -> list[dict[str, Any]]:
-    return [{"type": "text_delta", "text": piece} for piece in pieces]
-
-
-def chunk(*choices: dict[str, Any], **fields: Any) -> Row:
-    told = {"id": "c1", "object": "chat.completion.chunk", "created": 5, "model": "m"}
-    return "", orjson.dumps({**told, "choices": choices, **fields}).decode()
-
-
-def choice(delta: dict[str, Any], *, index: int = 0, **fields: Any) -> dict[str, Any]:
-    return {"index": index, "delta": delta, "finish_reason": None, **fields}
-
-
-DONE: Row = ("", "[DONE]")
+from loops.gateway.rows import BODY
+from tests.gateway.frames import DONE, START, block, choice, chunk, event, streamed, text
 
 
 def test_a_message_is_folded_block_by_block() -> None:

@@ -18,7 +18,7 @@ A reply in place of a script is given again and again. `in_turn(...)` counts the
 messages of the request, so it has no state. How a reply is delivered are its own fields:
 `by_byte`, `cut_after` (frames, then the connection breaks), `ends_after` (frames, then the answer
 ends as if it were whole), `error_after` (frames, then an error event), `gates` (an event that is
-waited for before the frame of that number).
+waited for before the frame of that number). Whoever leaves at a gate is counted in `up.left`.
 
 `message(reply)` and `completion(reply)` are the whole bodies of the same reply, `message_rows` and
 `completion_rows` its frames.
@@ -255,6 +255,8 @@ class Upstream(Service):
     """The provider, and what it was asked."""
 
     answers: list[Answer] = field(default_factory=list[Answer])
+    left: int = 0
+    """How many connections were closed from the other side while a reply waited at a gate."""
     script: Script = lambda _: Failing(500, "api_error", "there is no script")
 
     @property
@@ -288,14 +290,20 @@ class Upstream(Service):
         if isawaitable(told):
             told = await told
         if isinstance(told, Reply):
-            return await self._play(writer, asked, replace(told, number=number))
+            return await self._play(reader, writer, asked, replace(told, number=number))
         answer = _refusal(asked, told) if isinstance(told, Failing) else told
         await _answer(writer, answer)
         if answer.hangs:
             await self.over.wait()
         return not (answer.breaks_off or answer.hangs)
 
-    async def _play(self, writer: asyncio.StreamWriter, asked: Asked, reply: Reply) -> bool:
+    async def _play(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        asked: Asked,
+        reply: Reply,
+    ) -> bool:
         if asked.path.endswith("/count_tokens"):
             await _answer(writer, _json({"input_tokens": reply.usage[0]}))
             return True
@@ -307,21 +315,25 @@ class Upstream(Service):
         options = asked.body.get("stream_options") or {}
         tells_usage = bool(options.get("include_usage"))
         rows = completion_rows(reply, tells_usage=tells_usage) if is_chat else message_rows(reply)
-        await self._stream(writer, reply, rows, is_chat=is_chat)
-        return reply.cut_after is None
-
-    async def _stream(
-        self, writer: asyncio.StreamWriter, reply: Reply, rows: Sequence[Row], *, is_chat: bool
-    ) -> None:
         ends = (reply.cut_after, reply.ends_after, reply.error_after)
         rows = rows[: min((end for end in ends if end is not None), default=len(rows))]
         if reply.error_after is not None:
-            rows = [*rows, _error_row(is_chat=is_chat)]
+            rows.append(_error_row(is_chat=is_chat))
+        await self._stream(reader, writer, reply, rows)
+        return reply.cut_after is None
+
+    async def _stream(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        reply: Reply,
+        rows: Sequence[Row],
+    ) -> None:
         # The head alone, so that each frame can be waited for.
         await _answer(writer, Answer([], hangs=True, headers=dict(reply.headers)))
         for number, row in enumerate(rows):
             if number in reply.gates:
-                await reply.gates[number].wait()
+                await self._wait(reply.gates[number], reader)
             frame = frame_of(row)
             for part in _bytes(frame) if reply.by_byte else [frame]:
                 writer.write(b"%x\r\n%b\r\n" % (len(part), part))
@@ -329,6 +341,15 @@ class Upstream(Service):
         if reply.cut_after is None:
             writer.write(b"0\r\n\r\n")
             await writer.drain()
+
+    async def _wait(self, gate: asyncio.Event, reader: asyncio.StreamReader) -> None:
+        """Wait at the gate, as long as there is somebody who reads."""
+        while not gate.is_set():
+            if self.over.is_set() or reader.at_eof():
+                self.left += reader.at_eof()
+                raise ConnectionError("nobody reads any more")
+            # The three cannot be waited for together without a task for each.
+            await asyncio.sleep(0.005)
 
 
 def frame_of(row: Row) -> bytes:

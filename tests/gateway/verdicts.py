@@ -130,7 +130,7 @@ def of_chat(stream: bytes, text: str) -> str:
             return f"error: {told['error']['type']}"
         for choice in told["choices"]:
             said.text += choice["delta"].get("content") or ""
-            said.reason = choice["finish_reason"] or said.reason
+            said.reason = choice.get("finish_reason") or said.reason
     if said != Said(text, "stop", [], is_over=True):
         raise WrongAnswerError(f"it is {said}, and not {text!r}")
     return WHOLE
@@ -145,5 +145,5 @@ def judged(asked: Request, answer: Answer, tag: str) -> str:
         if asked.path == CHAT:
             return of_chat(stream, text(tag))
         return of_messages(stream, [LOOKING, text(tag)] if "tools" in asked.body else [text(tag)])
-    except WrongAnswerError as error:
-        return f"{WRONG}{error}"
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{WRONG}{error!r}"
