@@ -81,6 +81,8 @@ class RunView(View):
     output: str | None
     error: RunFailure | None
     usage: dict[str, Any] | None
+    turns: list[dict[str, Any]]
+    """What each reply was, once the run has ended: `model`, `stop_reason`, `usage`; the last 100."""
     metadata: dict[str, Any]
     last_seq: int
     parent_id: str | None

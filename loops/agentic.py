@@ -55,6 +55,7 @@ class Gateway:
     ) -> None:
         self._resolve = resolve
         self._limit = limit
+        self._ports: dict[tuple[str, Surface], RelayPort] = {}
         self._settings = settings or GatewaySettings()
         self._neighbours = Neighbours(tuple(callbacks), self._settings.callback_timeout)
 
@@ -118,7 +119,13 @@ class Gateway:
                 call = decision.next
 
     def _port(self, call: Call) -> RelayPort:
-        return RelayPort(self._resolve(str(call.body.get("model", ""))), call.surface)
+        name = str(call.body.get("model", ""))
+        # What a name stands for is the same as long as the process lives.
+        port = self._ports.get((name, call.surface))
+        if port is None:
+            port = RelayPort(self._resolve(name), call.surface)
+            self._ports[name, call.surface] = port
+        return port
 
     async def _decided(self, runtime: Runtime, asked: Asked) -> Decision:
         if asked.is_cut:

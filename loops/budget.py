@@ -1,5 +1,6 @@
 """Budgets: how much a run may take, and how much of it is taken."""
 
+from collections import deque
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -79,6 +80,10 @@ class Spent:
         )
 
 
+REPLIES = 100
+"""How many replies a run's record tells of, one by one."""
+
+
 class Tally:
     """Counts what a run takes."""
 
@@ -88,6 +93,13 @@ class Tally:
         self.usage: Usage | None = None
         """What the run's own replies have cost."""
         self.children = Spent()
+        self.replies: deque[dict[str, Any]] = deque(maxlen=REPLIES)
+        """What each of the run's own replies was: its model, why it ended, what it has cost."""
+
+    def note(self, model: str, stop_reason: str | None, usage: Usage | None) -> None:
+        """Note what a reply was; the last `REPLIES` of them are kept."""
+        cost = None if usage is None else usage.model_dump(exclude_none=True)
+        self.replies.append({"model": model, "stop_reason": stop_reason, "usage": cost})
 
     def spend(self, usage: Usage | None) -> None:
         """Count what a reply has cost."""

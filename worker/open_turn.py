@@ -54,7 +54,7 @@ class TurnDesk(Protocol):
         """Count the provider's failure and end the pass; never returns."""
         ...
 
-    def add_usage(self, end: StreamEnd) -> None:
+    def add_usage(self, turn: DurableTurn, end: StreamEnd) -> None:
         """Count what the turn has cost."""
         ...
 
@@ -132,7 +132,7 @@ class DurableTurn:
     async def _replayed(self, recorded: RecordedTurn) -> AsyncIterator[ModelEvent]:
         for event in recorded.events:
             if isinstance(event, StreamEnd):
-                self._desk.add_usage(event)
+                self._desk.add_usage(self, event)
             yield stamp(event, key=self.key, number=self.number, replayed=True)
         self._is_over = True
         self._desk.turn_ended(self)
@@ -203,7 +203,7 @@ class DurableTurn:
 
     async def _finish(self, end: StreamEnd) -> None:
         self._is_over = True
-        self._desk.add_usage(end)
+        self._desk.add_usage(self, end)
         await self._desk.record_turn(self, self._record.whole(), encode(end)[1])
 
 

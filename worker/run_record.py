@@ -69,6 +69,8 @@ class RunRecord(BaseModel):
     output: str | None = None
     error: RunFailure | None = None
     usage: dict[str, Any] | None = None
+    turns: list[dict[str, Any]] = []
+    """What each reply was, once the run has ended: `model`, `stop_reason`, `usage`; the last 100."""
     metadata: dict[str, Any]
     last_seq: int
     cut: int = 0
@@ -146,6 +148,7 @@ def decode_run(fields: Mapping[str, bytes]) -> RunRecord:
         output=fields["output"].decode() if "output" in fields else None,
         error=loaded("error"),
         usage=loaded("usage"),
+        turns=loaded("turns") or [],
         metadata=loaded("metadata") or {},
         last_seq=int(fields["last_seq"]),
         cut=int(fields.get("cut", 0)),

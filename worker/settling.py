@@ -70,6 +70,7 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending, seconds
     runtime.say(f"run.{status}", event)
     fields: list[Part] = ["output", output, "usage", orjson.dumps(usage)]
     fields += ["spent", orjson.dumps(runtime.tally.spent(seconds))]
+    fields += ["turns", orjson.dumps(list(runtime.tally.replies))]
     if failure:
         fields += ["error", orjson.dumps(failure)]
     told: list[Part] = [status.value, int(runtime.steering.is_ignored), *fields]

@@ -136,6 +136,7 @@ class Turns:
         await self._publisher.send("fail_turn", turn.key)
         await self._leave(Left.PASS_ENDED)
 
-    def add_usage(self, end: StreamEnd) -> None:
+    def add_usage(self, turn: DurableTurn, end: StreamEnd) -> None:
         """Count what a turn has cost."""
         self.tally.spend(end.usage)
+        self.tally.note(turn.model, end.stop_reason, end.usage)

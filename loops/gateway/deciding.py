@@ -1,7 +1,7 @@
 """What follows a round: its reply is the answer, or another one is asked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from logging import getLogger
 
@@ -61,7 +61,9 @@ async def decide(
         built = Built(call, reply, claim)
         decision = _followed(built, await plan_of(runtime, built, limit))
         if decision is not None:
-            return decision
+            # Calls that others take up are not left to the caller either.
+            places = await all_claimed(callbacks, call, reply, claim)
+            return replace(decision, end=replace(decision.end, claimed=places))
     return FINAL
 
 

@@ -92,7 +92,9 @@ def failure_in(event: object) -> Failure | None:
 def failure_of(error: BaseException) -> Failure:
     """Return what a caller is told of an error: the provider's own status where it has one."""
     if isinstance(error, ProviderError):
-        status = error.status or (504 if error.code == "provider_timeout" else 502)
+        told = error.status or 0
+        # What is no refusal is none of ours to pass on: a redirect, a success without a reply.
+        status = told if told >= 400 else 504 if error.code == "provider_timeout" else 502
         return Failure(status, error.said or str(error), error.kind, error.retry_after, error.code)
     if isinstance(error, UnknownModel):
         return Failure(404, str(error), code="model_not_found")

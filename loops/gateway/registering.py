@@ -69,8 +69,7 @@ def checked_callbacks(values: object, where: str) -> list[object]:
     checked: list[object] = []
     for place, each in enumerate(cast("Iterable[object]", values)):
         label = f"{where}[{place}]"
-        is_class = isinstance(each, type)
-        mend = f"give an instance: {each.__name__}()" if is_class else _INSTANCE
+        mend = f"give an instance: {each.__name__}()" if isinstance(each, type) else _INSTANCE
         checked.append(checked_callback(each, label, mend=mend))
         warn(each, label)
     return checked

@@ -8,7 +8,7 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 SETTING = "LOOPMILL_DOCUMENTS"
 
-_FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _IMPORT = re.compile(r"^(?:import|from)\s")
 
 
@@ -33,7 +33,13 @@ def documents_folder() -> Path:
 
 def python_blocks(name: str) -> list[str]:
     """Return the Python blocks of the document, word for word."""
-    return _FENCE.findall((documents_folder() / name).read_text(encoding="utf-8"))
+    return blocks_in(name, "python")
+
+
+def blocks_in(name: str, language: str) -> list[str]:
+    """Return the blocks of the document that are in the language, word for word."""
+    text = (documents_folder() / name).read_text(encoding="utf-8")
+    return [code for each, code in _FENCE.findall(text) if each == language]
 
 
 def with_imports(block: str, imports: str) -> str:

@@ -56,9 +56,9 @@ def choice(delta: dict[str, Any], *, index: int = 0, **fields: Any) -> dict[str,
 DONE: Row = ("", "[DONE]")
 
 
-def call(index: int, name: str, *, id: str = "", **arguments: Any) -> list[Row]:
+def call(index: int, name: str, *, key: str = "", **arguments: Any) -> list[Row]:
     """A block that is a call."""
-    started = {"type": "tool_use", "id": id or f"t_{name}", "name": name, "input": {}}
+    started = {"type": "tool_use", "id": key or f"t_{name}", "name": name, "input": {}}
     written = {"type": "input_json_delta", "partial_json": orjson.dumps(arguments).decode()}
     return block(index, started, written)
 
@@ -74,11 +74,10 @@ def thinks(index: int, thought: str) -> list[Row]:
     return block(index, {"type": "thinking", "thinking": "", "signature": ""}, delta)
 
 
-def asking(*blocks: list[Row], id: str = "msg_1", output: int = 9) -> list[Row]:
+def asking(*blocks: list[Row], output: int = 9) -> list[Row]:
     """A message that ends with calls."""
     delta = {"stop_reason": "tool_use", "stop_sequence": None}
-    rows = streamed(*blocks, delta=delta, usage={"output_tokens": output})
-    return [event("message_start", message={**START, "id": id}), *rows[1:]]
+    return streamed(*blocks, delta=delta, usage={"output_tokens": output})
 
 
 def chat_call(index: int, name: str, arguments: str = "{}") -> dict[str, Any]:
@@ -88,13 +87,13 @@ def chat_call(index: int, name: str, arguments: str = "{}") -> dict[str, Any]:
 
 
 def chatted(
-    *said: str, calls: list[dict[str, Any]] | None = None, id: str = "c1", tokens: int = 0
+    *said: str, calls: list[dict[str, Any]] | None = None, name: str = "c1", tokens: int = 0
 ) -> list[Row]:
     """A streamed chat completion; with `tokens` it ends with what it cost."""
-    rows = [chunk(choice({"role": "assistant", "content": ""}), id=id)]
-    rows += [chunk(choice({"content": each}), id=id) for each in said]
-    rows += [chunk(choice({"tool_calls": [each]}), id=id) for each in calls or []]
-    rows.append(chunk(choice({}, finish_reason="tool_calls" if calls else "stop"), id=id))
+    rows = [chunk(choice({"role": "assistant", "content": ""}), id=name)]
+    rows += [chunk(choice({"content": each}), id=name) for each in said]
+    rows += [chunk(choice({"tool_calls": [each]}), id=name) for each in calls or []]
+    rows.append(chunk(choice({}, finish_reason="tool_calls" if calls else "stop"), id=name))
     if tokens:
-        rows.append(chunk(id=id, usage={"prompt_tokens": 1, "completion_tokens": tokens}))
+        rows.append(chunk(id=name, usage={"prompt_tokens": 1, "completion_tokens": tokens}))
     return [*rows, DONE]

@@ -146,6 +146,14 @@ def test_a_custom_tools_call_keeps_its_input_as_text() -> None:
     assert call == {"id": "a", "type": "custom", "custom": {"name": "f", "input": "x y"}}
 
 
+def test_parts_and_text_by_turns_are_all_kept() -> None:
+    part = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+
+    body = fold_chat([chunk(choice({"content": [part]})), chunk(choice({"content": "so"}))])
+
+    assert body["choices"][0]["message"]["content"] == [part, {"type": "text", "text": "so"}]
+
+
 words = st.text(max_size=8)
 objects = st.dictionaries(words, st.integers(0, 9) | words, max_size=2)
 blocks = st.one_of(

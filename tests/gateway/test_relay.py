@@ -23,7 +23,7 @@ from loops.gateway.relay import RelayPort
 from loops.gateway.rounds import Surface
 from loops.gateway.rows import BODY, Row, Unpacker
 from loops.messages import Usage
-from loops.model import MeteredPort, ModelPort, ModelRequest, ask, register_provider
+from loops.model import MeteredPort, ModelPort, ModelRequest, ask
 from loops.providers.anthropic import AnthropicModel
 from loops.providers.deployment import DeployedModel, Deployment, Price
 from loops.providers.exchange import new_client
@@ -40,6 +40,7 @@ from tests.gateway.upstream import (
     completion,
     completion_rows,
     fails,
+    in_turn,
     message,
     message_rows,
     says,
@@ -196,6 +197,24 @@ async def test_any_port_answers_in_the_callers_protocol():
         assert end.stop_reason == "tool_use"
 
 
+async def test_a_conversation_is_played_alike_by_providers_of_both_protocols():
+    turns = in_turn(says(calls=[call("search", q="x")]), says("found it"))
+    use = {"type": "tool_use", "id": "t1", "name": "search", "input": {"q": "x"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "found"}
+    follow_up = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+
+    for protocol in Surface:
+        async with upstream(turns) as up:
+            port = RelayPort(model_at(up, protocol), MESSAGES)
+            body = body_of(MESSAGES)
+            first, _, _ = await seen_of(port, request(body))
+            more = {"messages": [*body["messages"], *follow_up]}
+            last, _, _ = await seen_of(port, request(body | more))
+
+        assert fold_message(first)["content"][-1]["name"] == "search"
+        assert fold_message(last)["content"] == [{"type": "text", "text": "found it"}]
+
+
 # -- failures
 
 
@@ -235,8 +254,11 @@ HTML = b"<html>sk-canary</html>"
         (Answer([b'{"error":{"type":"overloaded_error","message":"b"}}'],
                 kind="application/json"), Overloaded),
         (Answer([], is_mute=True, breaks_off=True), Unavailable),
+        (Answer([b'{"content":[],"choices":['], kind="application/json", breaks_off=True),
+         Unavailable),
     ],
-    ids=["html", "nothing", "no reply", "a list", "502", "401", "a redirect", "200 error", "mute"],
+    ids=["html", "nothing", "no reply", "a list", "502", "401", "a redirect", "200 error", "mute",
+         "half a reply"],
 )  # fmt: skip
 async def test_what_is_no_reply_is_a_failure_of_its_kind(
     answer: Answer, kind: type[ProviderError], surface: Surface, streams: bool
@@ -403,7 +425,6 @@ async def test_silence_for_too_long_is_a_failure():
 
 def deployed(up: Upstream, protocol: Surface, **options: Any) -> RelayPort:
     vendor, url = ("anthropic", up.url) if protocol is MESSAGES else ("openai", up.openai_url)
-    register_provider(vendor, AnthropicModel if protocol is MESSAGES else OpenAIModel)
     told = Deployment(f"{vendor}/m-real", base_url=url, api_key="sk-canary", **options)
     return RelayPort(DeployedModel(told), MESSAGES)
 

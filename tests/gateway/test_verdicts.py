@@ -54,8 +54,8 @@ def test_two_messages_one_after_the_other_are_whole() -> None:
 def test_an_error_at_the_end_is_called_by_its_name() -> None:
     chat_error = 'data: {"error": {"type": "server_error", "message": "gone"}}\n\n'
 
-    assert of_messages(joined(*messages()[:4], ERROR), [ANSWER]) == "error: api_error"
-    assert of_chat(joined(*chat()[:4], chat_error), ANSWER) == "error: server_error"
+    assert of_messages(joined(*messages()[:4], ERROR), [ANSWER]) == "error: api_error (gone)"
+    assert of_chat(joined(*chat()[:4], chat_error), ANSWER) == "error: server_error (gone)"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_chunks_that_are_not_whole_do_not_pass(frames: list[str]) -> None:
 def test_a_refusal_has_to_say_what_it_is() -> None:
     said = b'{"type": "error", "error": {"type": "overloaded_error", "message": "later"}}'
 
-    assert refusal(503, said) == "status 503: overloaded_error"
+    assert refusal(503, said) == "status 503: overloaded_error (later)"
     with pytest.raises(WrongAnswerError):
         refusal(502, b"<html>")
 

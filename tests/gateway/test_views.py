@@ -163,7 +163,7 @@ def test_a_call_that_is_made_again_is_shown_once(
     mode: Mode, repeats: dict[str, Any], count: int
 ) -> None:
     first = asking(call(0, "theirs", a=1, b=2), call(1, "ours"))
-    last = asking(call(0, "theirs", id="new", **repeats))
+    last = asking(call(0, "theirs", key="new", **repeats))
 
     rows = shown(view_of(MESSAGES, mode), [(first, again(1)), (last, FINAL)])
 
@@ -222,7 +222,7 @@ def test_a_reply_that_breaks_off_ends_with_the_error(mode: Mode) -> None:
 
 def test_merged_chunks_are_one_completion() -> None:
     first = chatted("Let ", "me", calls=[chat_call(0, "ours")], tokens=3)
-    last = chatted("so", id="c2", tokens=4)
+    last = chatted("so", name="c2", tokens=4)
 
     rows = shown(view_of(CHAT, Mode.MERGED), [(first, again(0)), (last, FINAL)])
 
@@ -293,6 +293,31 @@ def test_a_round_begins_anew_where_nothing_of_it_was_shown(
     if can:
         after = shown(view, [(ANSWER, FINAL)])
         assert content([*before, *lost, *after])[-1] == ("text", "so!")
+
+
+@pytest.mark.parametrize(("rows", "can"), [(1, True), (2, False)])
+def test_chunks_begin_anew_where_nothing_was_said(rows: int, can: bool) -> None:
+    view, said = view_of(CHAT, Mode.MERGED), chatted("so", tokens=3)
+    lost = view.rows(said[:rows])
+
+    assert view.reset() is can
+    if can:
+        body = fold_chat([*lost, *shown(view, [(said, FINAL)])])
+        assert body["choices"][0]["message"]["content"] == "so"
+        assert body["usage"]["completion_tokens"] == 3
+
+
+def test_half_a_character_is_passed_on_in_another_rounds_chunks() -> None:
+    """Some services cut a character in two, which not every writer of JSON can say again."""
+    first = chatted("a", calls=[chat_call(0, "ours")])
+    halves = chatted("HIGH", "LOW", name="c2")
+    last = [
+        (name, data.replace("HIGH", "\\ud83d").replace("LOW", "\\ude00")) for name, data in halves
+    ]
+
+    rows = shown(view_of(CHAT, Mode.MERGED), [(first, again(0)), (last, FINAL)])
+
+    assert fold_chat(rows)["choices"][0]["message"]["content"] == "a\U0001f600"
 
 
 def test_an_answer_that_was_given_costs_what_it_says() -> None:

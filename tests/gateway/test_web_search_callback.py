@@ -140,7 +140,7 @@ async def test_only_the_named_vendors_models_get_the_tool() -> None:
     here = await admitted(callback, {"model": "ollama/x", "tools": [NATIVE], "messages": []})
     there = await admitted(callback, {"model": "nobody/x", "tools": [NATIVE], "messages": []})
 
-    assert here["tools"] != there["tools"] == [NATIVE]
+    assert (here["tools"] == [NATIVE], there["tools"]) == (False, [NATIVE])
     assert (await gate(callback, calls, [STANDARD]))[0] is False
     assert (await gate(callback, calls, [STANDARD], custom_llm_provider="ollama"))[0] is True
 

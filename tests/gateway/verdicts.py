@@ -61,10 +61,13 @@ def refusal(status: int, body: bytes) -> str:
         WrongAnswerError: When it says nothing.
     """
     try:
-        told = json.loads(body)["error"]
-        return f"status {status}: {told['type']}"
+        return f"status {status}: {_named(json.loads(body))}"
     except (ValueError, KeyError, TypeError) as error:
         raise WrongAnswerError(f"status {status} and no error: {body[:200]!r}") from error
+
+
+def _named(told: dict[str, Any]) -> str:
+    return f"{told['error']['type']} ({told['error']['message']})"
 
 
 def of_messages(stream: bytes, texts: list[str]) -> str:
@@ -77,7 +80,7 @@ def of_messages(stream: bytes, texts: list[str]) -> str:
     for name, data in events(stream):
         told = json.loads(data)
         if name == "error":
-            return f"error: {told['error']['type']}"
+            return f"error: {_named(told)}"
         _take_event(said, name, told)
     if [each.text for each in said] != texts:
         raise WrongAnswerError(f"it says {[each.text for each in said]}, and not {texts}")
@@ -127,7 +130,7 @@ def of_chat(stream: bytes, text: str) -> str:
         if said.is_over:
             raise WrongAnswerError("something comes after [DONE]")
         if "error" in told:
-            return f"error: {told['error']['type']}"
+            return f"error: {_named(told)}"
         for choice in told["choices"]:
             said.text += choice["delta"].get("content") or ""
             said.reason = choice.get("finish_reason") or said.reason

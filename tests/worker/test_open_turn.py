@@ -50,7 +50,7 @@ class Desk:
         self.failed.append(turn.failures)
         raise RunLeft
 
-    def add_usage(self, end: StreamEnd) -> None:
+    def add_usage(self, turn: DurableTurn, end: StreamEnd) -> None:
         self.usages.append(end.usage)
 
 

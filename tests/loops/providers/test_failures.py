@@ -169,6 +169,29 @@ def test_a_key_that_is_echoed_is_not_shown() -> None:
     assert "canary" not in str(failure_of_refusal("m", told, secret="sk-canary"))
 
 
+@pytest.mark.parametrize(
+    ("told", "kind", "said"),
+    [
+        (anthropic("novel_error", "what it is"), "novel_error", "what it is"),
+        (openai("what it is", "a_code"), "invalid_request_error", "what it is"),
+        ({"error": {"message": "no, sk-canary", "type": "sk-canary"}}, "[key]", "no, [key]"),
+        (anthropic("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+         "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"),
+        ({"error": {"message": "what it is", "type": 7}}, "", "what it is"),
+        (b"<html>no</html>", "", ""),
+        (b"", "", ""),
+    ],
+)  # fmt: skip
+def test_what_a_provider_says_itself_is_kept_beside_our_text(
+    told: object, kind: str, said: str
+) -> None:
+    body = told if isinstance(told, bytes) else orjson.dumps(told)
+
+    error = failure_of_refusal("acme/x", refusal_of(body, status=400), secret="sk-canary")
+
+    assert (error.kind, error.said) == (kind, said)
+
+
 def test_no_page_of_html_is_shown() -> None:
     assert str(failure(502, b"<html><body>Bad gateway</body>")) == "the model 'acme/x' answered 502"
 
