@@ -13,6 +13,7 @@ from loops.gateway.asked import GatewayRequest
 from loops.gateway.rounds import RoundEnd, Surface
 from loops.gateway.rows import packed
 from loops.gateway.translating import model_request
+from loops.providers.told import fields
 from worker.new_run import NewRun
 
 from .errors import Refusal
@@ -31,11 +32,17 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
 
     Raises:
         UnknownLoop: When there is no such agent.
-        Refusal: When the request brings tools: an agent has its own.
+        Refusal: When the request brings tools: an agent has its own. When its tokens are to be
+            counted: how many an agent's models read is known when it has run.
         InvalidRequest: When its messages cannot be read.
     """
     name = asked.model.removeprefix(AGENT)
     app.loop_of(name)
+    if asked.operation != "create":
+        message = (
+            f"the agent {name!r} is no model, whose tokens could be counted before it is asked"
+        )
+        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
     if asked.body.get("tools"):
         message = f"tools: the agent {name!r} has tools of its own, and is given no others"
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
@@ -58,14 +65,14 @@ class AgentReading:
     def _begun(self) -> AgentRounds:
         asked, number = self._asked, self._run_id.removeprefix("run_")
         prefix = "msg_" if asked.surface is Surface.MESSAGES else "chatcmpl-"
-        options = asked.body.get("stream_options")
+        options = fields(asked.body.get("stream_options"))
         return AgentRounds(
             asked.surface,
             streams=asked.streams,
             id=f"{prefix}{number}",
             model=asked.model,
             created=int(time()),
-            tells_usage=isinstance(options, dict) and options.get("include_usage") is True,
+            tells_usage=options.get("include_usage") is True,
         )
 
     def feed(self, event: AgentEvent) -> list[AgentEvent]:

@@ -122,6 +122,11 @@ def create_app(
             server.state.office = Office(resources, hub, agents, keyring, watching)
             yield
 
+    return Api(_server(live), settings, keyring)
+
+
+def _server(live: Callable[[FastAPI], AbstractAsyncContextManager[None]]) -> FastAPI:
+    """Return the framework's application, with all of its routes."""
     server = DescribedServer(
         title="Loopmill",
         lifespan=live,
@@ -135,7 +140,7 @@ def create_app(
     errors.install(server)
     routes = [*server.routes, *(route for router in ROUTERS for route in router.routes)]
     server.add_exception_handler(HTTPStatus.METHOD_NOT_ALLOWED, refuse_method(routes))
-    return Api(server, settings, keyring)
+    return server
 
 
 def configured_app(settings: Settings) -> App:

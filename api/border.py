@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from urllib.parse import parse_qsl
 
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .auth import Caller, Keyring, Knock, check_is_local, identify, now
@@ -52,7 +53,7 @@ class Border:
             try:
                 scope.setdefault("state", {})["caller"] = self._admitted(_knock_of(scope))
             except Refusal as refusal:
-                await in_words_of(scope["path"], refusal.problem())(scope, receive, send)
+                await in_words_of(Request(scope), refusal.problem())(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -18,7 +18,7 @@ from loops.gateway.translating import cleaned_body
 from loops.model import configured_models
 from worker.new_run import NewRun
 
-from .agent_requests import AGENT, agent_run
+from .agent_requests import agent_run, is_agent
 from .desk import Desk, desk_of, promptly
 from .errors import Refusal
 from .gateway_answer import GatewayAnswer, Told
@@ -94,6 +94,9 @@ def _mode(request: Request, desk: Desk, asked: GatewayRequest) -> Mode:
     if named is not None and named not in MODES:
         modes = ", ".join(MODES)
         raise _bad(f"{STREAMING}: it is one of {modes}, not {named[:50]!r}")
+    if is_agent(asked):
+        # Its calls are never the caller's to answer.
+        return Mode.HOLD if named == Mode.HOLD else Mode.MERGED
     watch = desk.office.watch
     if not watch.looks_at(asked):
         return Mode.COMPATIBLE
@@ -103,7 +106,7 @@ def _mode(request: Request, desk: Desk, asked: GatewayRequest) -> Mode:
 
 
 def _run_of(desk: Desk, asked: GatewayRequest) -> NewRun:
-    if asked.model.startswith(AGENT):
+    if is_agent(asked):
         return agent_run(desk.office.app, asked)
     if asked.model not in configured_models():
         raise UnknownModel(asked.model, configured_models())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import orjson
 from redis.exceptions import RedisError
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from loops.closing import closing
 from loops.errors import AlreadySettled, UnknownRun
@@ -136,7 +136,7 @@ class GatewayAnswer(Response):
     def _request_id(self) -> tuple[bytes, bytes]:
         return b"x-request-id", self._told.run_id.encode()
 
-    async def _send(self, send: Send, message: dict[str, object]) -> None:
+    async def _send(self, send: Send, message: Message) -> None:
         async with asyncio.timeout(self._pace.send_limit.total_seconds()):
             await send(message)
 

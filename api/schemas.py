@@ -82,7 +82,7 @@ class RunView(View):
     error: RunFailure | None
     usage: dict[str, Any] | None
     turns: list[dict[str, Any]]
-    """What each reply was, once the run has ended: `model`, `stop_reason`, `usage`; the last 100."""
+    """What each reply was, once the run has ended: model, stop_reason, usage; the last 100."""
     metadata: dict[str, Any]
     last_seq: int
     parent_id: str | None

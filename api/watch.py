@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from loops.gateway.answering import listed
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.claims import GATES
 from loops.gateway.custom_logger import overrides
 from loops.gateway.rounds import Surface
 from loops.gateway.settings import GatewaySettings
+from loops.providers.told import fields, word
 
 WRAPPER = "async_post_call_streaming_iterator_hook"
 
@@ -43,15 +44,8 @@ def _own_tools(callback: object) -> frozenset[str]:
     return names
 
 
-def _tools(asked: GatewayRequest) -> set[object]:
-    tools: Any = asked.body.get("tools")
-    given: list[Any] = tools if isinstance(tools, list) else []
-    named = [each for each in given if isinstance(each, dict)]
+def _tools(asked: GatewayRequest) -> set[str]:
+    tools = [fields(each) for each in listed(asked.body.get("tools"))]
     if asked.surface is Surface.MESSAGES:
-        return {_hashable(each.get("name")) for each in named}
-    functions = [each.get("function") for each in named]
-    return {_hashable(each.get("name")) for each in functions if isinstance(each, dict)}
-
-
-def _hashable(name: object) -> object:
-    return name if isinstance(name, str) else None
+        return {word(each.get("name")) for each in tools}
+    return {word(fields(each.get("function")).get("name")) for each in tools}

@@ -16,18 +16,25 @@ from .errors import Problem, answer_error, problem_of
 
 MESSAGES = "/v1/messages"
 CHAT = "/v1/chat/completions"
+MODELS = "/v1/models"
 
 
-def surface_of(path: str) -> Surface | None:
-    """Return the protocol that a path speaks, None where it is our own."""
+def surface_of(request: Request) -> Surface | None:
+    """Return the protocol that a request's path speaks, None where it is our own.
+
+    The list of models speaks both: Anthropic's to whoever names a version of it.
+    """
+    path = request.url.path
     if path.startswith(MESSAGES):
         return Surface.MESSAGES
-    return Surface.CHAT if path == CHAT else None
+    if path == MODELS and "anthropic-version" in request.headers:
+        return Surface.MESSAGES
+    return Surface.CHAT if path in {CHAT, MODELS} else None
 
 
-def in_words_of(path: str, problem: Problem) -> Response:
-    """Return the answer that tells a problem on this path."""
-    surface = surface_of(path)
+def in_words_of(request: Request, problem: Problem) -> Response:
+    """Return the answer that tells a problem in the words of the request's path."""
+    surface = surface_of(request)
     if surface is None:
         return problem.response()
     failure = Failure(problem.status.value, problem.detail, code=problem.code)
@@ -40,7 +47,7 @@ async def refuse_in_words(request: Request, error: Exception) -> Response:
     if problem.status >= 500 and not problem.is_retryable:
         # It is logged as elsewhere.
         await answer_error(request, error)
-    return in_words_of(request.url.path, problem)
+    return in_words_of(request, problem)
 
 
 def failed(

@@ -16,6 +16,7 @@ from loops.closing import close
 from loops.gateway.answer import Answer
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.failing import failure_of
+from loops.gateway.neighbours import failure_by
 from loops.gateway.planning import fields_of
 from loops.gateway.rendering import error_rows, ping, sse
 from loops.gateway.rounds import Surface
@@ -77,7 +78,8 @@ async def _written(
             has_any = True
             if isinstance(item, Raised):
                 logger.error("! a callback that wraps a stream raised %s", item.text)
-                yield sse(error_rows(surface, failure_of(item.error)))
+                failure = failure_by(item.error) or failure_of(item.error)
+                yield sse(error_rows(surface, failure))
                 return
             yield _bytes(item)
     finally:

@@ -7,6 +7,7 @@ another's memory; LiteLLM's proxy has no database, and keeps nothing.
 from __future__ import annotations
 
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -23,7 +24,6 @@ from .gateway_requests import CHAT, MESSAGES, MODELS
 from .measuring import ROOT, cpu_seconds, run
 from .probe import open_server
 from .processes import BenchError, Processes, Running
-from .runs_over_http import _free_port
 
 PINS = ROOT / "tests" / "peers" / "litellm.txt"
 """The version that our providers are tested against, with all that it needs."""
@@ -120,6 +120,11 @@ def _place(notes: Path, params: str, upstream: int, callback: str) -> Path:
         told |= names if params == "params" else {"litellm_settings": names}
     (place / "config.yaml").write_text(yaml.safe_dump(told), encoding="utf-8")
     return place
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def _wait_for(server: Running, port: int) -> None:

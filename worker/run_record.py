@@ -70,7 +70,7 @@ class RunRecord(BaseModel):
     error: RunFailure | None = None
     usage: dict[str, Any] | None = None
     turns: list[dict[str, Any]] = []
-    """What each reply was, once the run has ended: `model`, `stop_reason`, `usage`; the last 100."""
+    """What each reply was, once the run has ended: model, stop_reason, usage; the last 100."""
     metadata: dict[str, Any]
     last_seq: int
     cut: int = 0

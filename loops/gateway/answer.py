@@ -25,6 +25,9 @@ class Answer(dict[str, Any]):
         self._seen: Answer | None = None
 
     def __getattr__(self, name: str) -> Any:
+        # A copy that is being made has none of its own names yet.
+        if name.startswith("_"):
+            raise AttributeError(name)
         try:
             return self[name]
         except KeyError:
@@ -66,5 +69,8 @@ def _plain(value: Any) -> Any:
 
 
 def _listed(value: Any, turned: Callable[[Any], Any]) -> Any:
-    values: list[Any] = value if isinstance(value, list) else []
-    return [turned(each) for each in values] if isinstance(value, list) else value
+    return [turned(each) for each in cast("list[Any]", value)] if _is_list(value) else value
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)

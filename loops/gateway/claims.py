@@ -100,8 +100,8 @@ async def _asked(callback: object, gate: str, call: Call, reply: Reply) -> dict[
         logger.error("! %s raised %s; it takes nothing up", where, answer.text)
         return None
     match answer:
-        case (bool(wants), dict() as told):
-            return cast("dict[str, Any]", told) if wants else None
+        case (bool(wants), dict()):
+            return cast("tuple[bool, dict[str, Any]]", answer)[1] if wants else None
         case _:
             logger.error(
                 "! %s gave %.200r; it returns a pair of a truth and a dict, like (True, {…})",

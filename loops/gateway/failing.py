@@ -27,7 +27,7 @@ KINDS: dict[int, str] = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""What a status is called; `api_error` where it is not here."""
+"""What a status is called; `api_error` where it is not here, `invalid_request_error` below 500."""
 
 CHAT_KINDS: dict[int, str] = {
     400: "invalid_request_error",
@@ -62,12 +62,16 @@ class Failure:
     def body(self, surface: Surface, request_id: str = "") -> Raw:
         """Return the body of the answer that tells it."""
         if surface is Surface.MESSAGES:
-            kind = self.kind or KINDS.get(self.status, "api_error")
+            kind = self.kind or KINDS.get(self.status, _kind(self.status))
             told: Raw = {"type": "error", "error": {"type": kind, "message": self.message}}
             return {**told, "request_id": request_id} if request_id else told
         kind = self.kind or CHAT_KINDS.get(self.status, _chat_kind(self.status))
         error = {"message": self.message, "type": kind, "param": None, "code": self.code or None}
         return {"error": error}
+
+
+def _kind(status: int) -> str:
+    return "invalid_request_error" if status < 500 else "api_error"
 
 
 def _chat_kind(status: int) -> str:

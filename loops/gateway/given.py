@@ -6,6 +6,7 @@ from typing import Any, cast
 import orjson
 
 from loops.blocks import Raw
+from loops.providers.told import fields
 
 from .answer import Answer
 from .bodies import chat_of_message, message_of_chat
@@ -21,7 +22,10 @@ def rows_of(call: Call, body: Raw) -> list[Row]:
     """Return the frames of a body, as the caller wants them: of a stream, or whole."""
     if not call.asked.streams:
         return [(BODY, orjson.dumps(body).decode())]
-    return rows_of_message(body) if call.surface is Surface.MESSAGES else rows_of_chat(body)
+    if call.surface is Surface.MESSAGES:
+        return rows_of_message(body)
+    options = fields(call.asked.body.get("stream_options"))
+    return rows_of_chat(body, tells_usage=options.get("include_usage") is True)
 
 
 def given_body(call: Call, value: Any) -> Raw:

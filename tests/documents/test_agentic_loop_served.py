@@ -22,7 +22,16 @@ from tests.documents.agentic_loop import (
     registration_block,
 )
 from tests.fleet import ROOT, Fleet
-from tests.gateway.served import CONFIGURATION, MODELS, SHAPE, Served, served
+from tests.gateway.served import (
+    CONFIGURATION,
+    MODELS,
+    SHAPE,
+    Served,
+    calls_again,
+    calls_each_tool,
+    served,
+)
+from tests.gateway.upstream import fails, says
 from worker.embedded import Server
 
 pytestmark = pytest.mark.documents
@@ -55,17 +64,22 @@ import loops as ai
 app = ai.App({"silent": ai.Agent(model=ai.scripted("."))})
 """
 
-FILES = {
-    "my_module.py": f"{class_block()}\n{instance_block()}",
-    # The tool's name is a variable of the module, so that each of these takes up one of its own.
-    "chat_module.py": f"{chat_source()}\nMY_TOOL = {CHAT_TOOL!r}\nchat_callback = MyChatCallback()\n",
-    "my_app.py": f"{class_block()}\nMY_TOOL = {APP_TOOL!r}\n{registration_block()}{AN_APP}",
-    "counting_module.py": COUNTING,
-    CONFIGURATION: (
-        f"{configuration_block()}\n"
-        "callbacks: [counting_module.counting, chat_module.chat_callback]\n"
-    ),
-}
+
+def files() -> dict[str, str]:
+    """What lies beside the configuration, and itself: its first lines are the document's.
+
+    The tool's name is a variable of the module, so that each callback takes up one of its own.
+    """
+    chat = f"MY_TOOL = {CHAT_TOOL!r}\nchat_callback = MyChatCallback()\n"
+    more = "callbacks: [counting_module.counting, chat_module.chat_callback]\n"
+    return {
+        "my_module.py": f"{class_block()}\n{instance_block()}",
+        "chat_module.py": f"{chat_source()}\n{chat}",
+        "my_app.py": f"{class_block()}\nMY_TOOL = {APP_TOOL!r}\n{registration_block()}{AN_APP}",
+        "counting_module.py": COUNTING,
+        CONFIGURATION: f"{configuration_block()}\n{more}",
+    }
+
 
 ASKED = [{"role": "user", "content": "look x up"}]
 ANSWER, BOTH = "found it", ("let me look", "found it")
@@ -79,13 +93,14 @@ callbacks = pytest.mark.parametrize("tool", [MY_TOOL, CHAT_TOOL, APP_TOOL])
 @pytest.fixture(scope="module")
 def gateway(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("gateway")
-    with served(server.url, folder, FILES, app="my_app:app") as gateway:
+    with served(server.url, folder, files(), app="my_app:app") as gateway:
         yield gateway
 
 
 @pytest.fixture(autouse=True)
 def forgotten(gateway: Served) -> None:
     """What was asked before is no matter of this test."""
+    gateway.up.script = calls_each_tool
     gateway.up.asked.clear()
     (gateway.folder / "asked.jsonl").write_text("")
 
@@ -128,9 +143,7 @@ async def chat(gateway: Served) -> AsyncIterator[OpenAI]:
         headers = {"x-loopmill-streaming": mode}
         url = f"{gateway.url}/v1"
         made.append(
-            openai.AsyncOpenAI(
-                base_url=url, api_key="mine", default_headers=headers, max_retries=0
-            )
+            openai.AsyncOpenAI(base_url=url, api_key="mine", default_headers=headers, max_retries=0)
         )
         return made[-1]
 
@@ -225,9 +238,7 @@ async def test_a_compatible_stream_is_two_messages(messages: Anthropic, model: s
 
 @models
 @helped
-async def test_any_other_stream_is_one_message(
-    messages: Anthropic, model: str, mode: str
-) -> None:
+async def test_any_other_stream_is_one_message(messages: Anthropic, model: str, mode: str) -> None:
     stream = await messages(mode).messages.create(**message(model, MY_TOOL), stream=True)
 
     events: list[Any] = [event async for event in stream]
@@ -342,6 +353,103 @@ async def test_the_helpers_keep_a_call_of_the_clients_own(
     assert choice.finish_reason == "tool_calls"
 
 
+def test_the_helpers_that_block_work_as_well(gateway: Served) -> None:
+    headers = {"x-loopmill-streaming": "hold"}
+    with anthropic.Anthropic(
+        base_url=gateway.url, api_key="mine", default_headers=headers
+    ) as client:
+        with client.messages.stream(**message("claude", MY_TOOL)) as told:
+            text = told.get_final_text()
+    with openai.OpenAI(
+        base_url=f"{gateway.url}/v1", api_key="mine", default_headers=headers
+    ) as other:
+        with other.chat.completions.stream(**streamed("gpt", CHAT_TOOL)) as said:
+            [choice] = said.get_final_completion().choices
+
+    assert (text, choice.message.content) == (ANSWER, ANSWER)
+
+
+# -- loop safety
+
+
+@models
+@helped
+async def test_the_helpers_see_no_call_where_the_loop_is_refused(
+    gateway: Served, messages: Anthropic, chat: OpenAI, model: str, mode: str
+) -> None:
+    gateway.up.script = calls_again
+    async with messages(mode).messages.stream(**message(model, MY_TOOL)) as told:
+        final = await told.get_final_message()
+    async with chat(mode).chat.completions.stream(**streamed(model, CHAT_TOOL)) as said:
+        [choice] = (await said.get_final_completion()).choices
+
+    rounds = range(4) if mode == "merged" else range(3, 4)
+    assert [getattr(block, "text", "") for block in final.content] == [f"look {n}" for n in rounds]
+    assert choice.message.content == "".join(f"look {n}" for n in rounds)
+    assert (final.stop_reason, choice.finish_reason) == ("end_turn", "stop")
+    assert (final.usage.input_tokens, choice.message.tool_calls) == (40, None)
+    assert len(gateway.up.requests) == 8
+
+
+@models
+async def test_a_refused_call_is_not_the_last_of_a_compatible_stream(
+    gateway: Served, messages: Anthropic, model: str
+) -> None:
+    gateway.up.script = calls_again
+    asked = message(model, MY_TOOL)
+    stream = await messages("compatible").messages.create(**asked, stream=True)
+
+    events: list[Any] = [event async for event in stream]
+
+    reasons = [event.delta.stop_reason for event in events if event.type == "message_delta"]
+    assert reasons == ["tool_use"] * 4 + ["end_turn"]
+
+
+@models
+async def test_a_client_does_not_set_the_limit(
+    gateway: Served, messages: Anthropic, model: str
+) -> None:
+    gateway.up.script = calls_again
+    theirs = {"max_agentic_loops": 1, "_agentic_loop_depth": 2}
+
+    await messages("compatible").messages.create(**message(model, MY_TOOL), extra_body=theirs)
+
+    assert len(gateway.up.requests) == 4
+    assert [each["depth"] for each in gates(gateway)][:4] == [0, 1, 2, 3]
+
+
+# -- failures
+
+
+@models
+async def test_a_refusal_is_the_packages_own_error(
+    gateway: Served, messages: Anthropic, chat: OpenAI, model: str
+) -> None:
+    gateway.up.script = lambda _: fails(400, "invalid_request_error", "too much of it")
+
+    with pytest.raises(anthropic.BadRequestError, match="too much of it"):
+        await messages("merged").messages.create(**message(model, MY_TOOL))
+    with pytest.raises(openai.BadRequestError, match="too much of it"):
+        await chat("merged").chat.completions.create(**completion(model, CHAT_TOOL))
+    with pytest.raises(anthropic.NotFoundError, match="nobody"):
+        await messages("merged").messages.create(**message("nobody", MY_TOOL))
+
+
+@models
+@modes
+async def test_a_stream_that_breaks_off_is_the_packages_own_error(
+    gateway: Served, messages: Anthropic, chat: OpenAI, model: str, mode: str
+) -> None:
+    gateway.up.script = lambda _: says("let me look it up for you", cut_after=5)
+
+    told = await messages(mode).messages.create(**message(model, MY_TOOL), stream=True)
+    with pytest.raises(anthropic.APIError):
+        _ = [event async for event in told]
+    said = await chat(mode).chat.completions.create(**streamed(model, CHAT_TOOL), stream=True)
+    with pytest.raises(openai.APIError):
+        _ = [chunk async for chunk in said]
+
+
 # -- the start
 
 
@@ -349,7 +457,7 @@ def test_a_path_of_the_class_fails_the_start(
     server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("class")
-    (folder / "my_module.py").write_text(FILES["my_module.py"])
+    (folder / "my_module.py").write_text(files()["my_module.py"])
     block = configuration_block().replace("my_module.my_tool_callback", "my_module.MyToolCallback")
     (folder / CONFIGURATION).write_text(MODELS.format(url="http://127.0.0.1:9") + block)
     environment = {

@@ -161,7 +161,7 @@ async def ask_all(port: int, requests: int) -> list[Told]:
 
 async def disturb(place: Place, requests: int) -> None:
     """Kill a worker when a part of the plans was made, and start another one after a while."""
-    few = max(1, requests // 10)
+    few = max(1, requests // 5)
     await wait_until(lambda: len(place.plans()) >= few, for_=f"{few} plans")
     place.worker.kill()
     say(f"a worker was killed after {len(place.plans())} plans")
