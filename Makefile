@@ -49,7 +49,7 @@ test-peers: .venv/.tested ## Ask other people's servers; let stock arq at our qu
 	$(PYTEST) tests/peers/providers
 
 .let-others:
-	$(PYTEST) tests/peers/test_stock_arq.py tests/kit/test_mcp.py
+	$(PYTEST) tests/peers/test_stock_arq.py tests/peers/test_original_callbacks.py tests/kit/test_mcp.py
 
 test-documents: .venv/.tested ## Run the code of the public documents, and of ours
 	$(PYTEST) -m documents

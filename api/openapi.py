@@ -13,11 +13,13 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from .errors import MEDIA_TYPE
+from .gateway_description import FAILURES, gateway_paths, with_failures
 from .kit_form import KIT
 from .pages import LIMIT, WAIT_LIMIT
 from .requests import Body, CallAnswer, RetryRequest, RunRequest, Said, SessionRequest
 from .sse import MEDIA_TYPE as EVENT_STREAM
 from .streams import JSON_LINES
+from .wording import MODELS
 
 Schema = dict[str, Any]
 
@@ -136,7 +138,8 @@ def complete(found: Mapping[str, Any]) -> Schema:
         answers["202"] = {**answers["200"], "description": "The run has not ended yet."}
     for path in OPEN_PATHS:
         paths[path]["get"]["security"] = []
-    paths |= _streams()
+    paths[MODELS]["get"] = with_failures(paths[MODELS]["get"])
+    paths |= _streams() | gateway_paths(ONCE)
     components = {"schemas": _schemas(found), "securitySchemes": SCHEMES}
     return {**found, "paths": paths, "components": components, "security": KEYS}
 
@@ -158,7 +161,7 @@ def _schemas(found: Mapping[str, Any]) -> Schema:
     )
     known = found.get("components", {}).get("schemas", {})
     ours = {name: schema for name, schema in known.items() if "ValidationError" not in name}
-    return {**ours, **made["$defs"], "Problem": PROBLEM}
+    return {**ours, **made["$defs"], **FAILURES, "Problem": PROBLEM}
 
 
 def _reference(name: str) -> Schema:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from loops.agent import Agent
+from loops.agentic import GATEWAY
 from loops.app import App
 from loops.context import Context
 from loops.tasks import Owner
@@ -18,7 +19,7 @@ from .hook_desk import HookDesk
 from .idling import Idling
 from .log_head import LogHead
 from .outbox import Outbox
-from .publisher import Publisher
+from .publisher import QUICK, WINDOW, Publisher
 from .queue import Claim
 from .run_clock import RunClock
 from .run_context import context_of
@@ -90,7 +91,13 @@ def gear_of(
 def _publisher(app: App, begun: Begun, writer: Writer) -> Publisher:
     agent = app.agents[begun.run.agent]
     ahead = agent.LOOP_BUFFER if isinstance(agent, Agent) else None
-    return Publisher(writer, Outbox(begun.published), base=len(begun.window.history), ahead=ahead)
+    return Publisher(
+        writer,
+        Outbox(begun.published),
+        base=len(begun.window.history),
+        ahead=ahead,
+        window=QUICK if begun.run.agent == GATEWAY else WINDOW,
+    )
 
 
 def _offer(app: App, begun: Begun, context: Context) -> Offer:

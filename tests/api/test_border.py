@@ -17,6 +17,7 @@ from worker.settings import Settings
 KEYS = (SecretStr("acme:alpha"), SecretStr("globex:beta"))
 OPEN = {"/healthz", "/readyz"}
 PAGE = "https://app.example.com"
+NAMED = re.compile(r"\(\?P<(\w+)>.*\)")
 
 
 @pytest.fixture
@@ -44,9 +45,7 @@ async def acme(resources: Resources) -> Author:
 
 def routes(run_id: str, session_id: str = "ses_acme") -> Iterator[tuple[str, str]]:
     """Every method and path that the application has."""
-    found = [
-        (route.method, re.sub(r"\(\?P<(\w+)>.*\)", r"{\1}", path)) for path, route in STREAMS.items()
-    ]
+    found = [(route.method, NAMED.sub(r"{\1}", path)) for path, route in STREAMS.items()]
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, Route)

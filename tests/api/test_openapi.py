@@ -96,6 +96,43 @@ async def test_a_refusal_is_what_the_description_says(
     assert set(problem["required"]) <= set(answer.json()) <= set(problem["properties"])
 
 
+ASKED = ["/v1/messages", "/v1/messages/count_tokens", "/v1/chat/completions"]
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_the_gateways_paths_are_described(described: dict[str, Any], path: str) -> None:
+    asking = described["paths"][path]["post"]
+
+    body = asking["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["model", "messages"]
+    assert names(asking) == {"X-Loopmill-Streaming", "Idempotency-Key"}
+    streams = "text/event-stream" in asking["responses"]["200"]["content"]
+    assert streams is not path.endswith("count_tokens")
+
+
+@pytest.mark.parametrize("path", ASKED)
+async def test_a_refusal_of_the_gateway_is_what_the_description_says(
+    client: httpx.AsyncClient, described: dict[str, Any], path: str
+) -> None:
+    answer = await client.post(path, json={})
+
+    default = described["paths"][path]["post"]["responses"]["default"]
+    schema = default["content"][answer.headers["content-type"]]["schema"]["$ref"]
+    failure = described["components"]["schemas"][schema.rpartition("/")[2]]
+    assert answer.status_code == 400
+    assert set(failure["required"]) <= set(answer.json()) <= set(failure["properties"])
+    error = failure["properties"]["error"]
+    assert set(error["required"]) <= set(answer.json()["error"]) <= set(error["properties"])
+
+
+def test_the_list_of_models_is_refused_in_either_protocol(described: dict[str, Any]) -> None:
+    listed = described["paths"]["/v1/models"]["get"]["responses"]
+
+    failures = listed["default"]["content"]["application/json"]["schema"]["anyOf"]
+    assert len(failures) == 2
+    assert "200" in listed
+
+
 METHODS = [
     ("DELETE", "/v1/runs", "GET, POST"),
     ("PATCH", "/v1/runs/run_1", "DELETE, GET"),
@@ -103,6 +140,7 @@ METHODS = [
     ("POST", "/v1/runs/run_1/events", "GET"),
     ("PUT", "/v1/sessions", "GET, POST"),
     ("POST", "/healthz", "GET"),
+    ("POST", "/v1/models", "GET"),
     ("POST", "/v1/openapi.json", "GET, HEAD"),
 ]
 

@@ -4,7 +4,7 @@ Each test runs over both endpoints' packages or both models: the provider behind
 Anthropic's Messages, the one behind the other OpenAI's Chat Completions.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -171,6 +171,11 @@ def kinds(content: Any) -> list[str]:
     return [block.type for block in content]
 
 
+async def all_of(asking: Awaitable[Any]) -> list[Any]:
+    """Everything that a stream has."""
+    return [each async for each in await asking]
+
+
 # -- plain
 
 
@@ -224,9 +229,9 @@ async def test_a_call_of_the_clients_own_tool_is_left_to_it(
 
 @models
 async def test_a_compatible_stream_is_two_messages(messages: Anthropic, model: str) -> None:
-    stream = await messages("compatible").messages.create(**message(model, MY_TOOL), stream=True)
-
-    events: list[Any] = [event async for event in stream]
+    events = await all_of(
+        messages("compatible").messages.create(**message(model, MY_TOOL), stream=True)
+    )
 
     named = [event.type for event in events]
     assert (named.count("message_start"), named.count("message_stop")) == (2, 2)
@@ -239,9 +244,9 @@ async def test_a_compatible_stream_is_two_messages(messages: Anthropic, model: s
 @models
 @helped
 async def test_any_other_stream_is_one_message(messages: Anthropic, model: str, mode: str) -> None:
-    stream = await messages(mode).messages.create(**message(model, MY_TOOL), stream=True)
+    asked = message(model, MY_TOOL)
 
-    events: list[Any] = [event async for event in stream]
+    events = await all_of(messages(mode).messages.create(**asked, stream=True))
 
     named = [event.type for event in events]
     assert (named.count("message_start"), named.count("message_stop")) == (1, 1)
@@ -269,9 +274,8 @@ async def test_a_compatible_stream_of_a_completion_asks_no_callback(
     gateway: Served, chat: OpenAI, model: str
 ) -> None:
     asking = chat("compatible").chat.completions
-    stream = await asking.create(**streamed(model, CHAT_TOOL), stream=True)
 
-    chunks = [chunk async for chunk in stream]
+    chunks = await all_of(asking.create(**streamed(model, CHAT_TOOL), stream=True))
 
     assert folded(chunks) == ("let me look", [CHAT_TOOL], ["tool_calls"])
     assert gates(gateway) == []
@@ -284,9 +288,9 @@ async def test_a_compatible_stream_of_a_completion_asks_no_callback(
 async def test_any_other_stream_of_a_completion_is_one(
     gateway: Served, chat: OpenAI, model: str, mode: str, tool: str
 ) -> None:
-    stream = await chat(mode).chat.completions.create(**streamed(model, tool), stream=True)
+    asking = chat(mode).chat.completions
 
-    chunks = [chunk async for chunk in stream]
+    chunks = await all_of(asking.create(**streamed(model, tool), stream=True))
 
     text = "".join(BOTH) if mode == "merged" else ANSWER
     assert folded(chunks) == (text, [], ["stop"])
@@ -354,17 +358,14 @@ async def test_the_helpers_keep_a_call_of_the_clients_own(
 
 
 def test_the_helpers_that_block_work_as_well(gateway: Served) -> None:
-    headers = {"x-loopmill-streaming": "hold"}
-    with anthropic.Anthropic(
-        base_url=gateway.url, api_key="mine", default_headers=headers
-    ) as client:
-        with client.messages.stream(**message("claude", MY_TOOL)) as told:
-            text = told.get_final_text()
-    with openai.OpenAI(
-        base_url=f"{gateway.url}/v1", api_key="mine", default_headers=headers
-    ) as other:
-        with other.chat.completions.stream(**streamed("gpt", CHAT_TOOL)) as said:
-            [choice] = said.get_final_completion().choices
+    told = {"api_key": "mine", "default_headers": {"x-loopmill-streaming": "hold"}}
+    one: Any = anthropic.Anthropic(base_url=gateway.url, **told)
+    other: Any = openai.OpenAI(base_url=f"{gateway.url}/v1", **told)
+
+    with one, one.messages.stream(**message("claude", MY_TOOL)) as stream:
+        text = stream.get_final_text()
+    with other, other.chat.completions.stream(**streamed("gpt", CHAT_TOOL)) as stream:
+        [choice] = stream.get_final_completion().choices
 
     assert (text, choice.message.content) == (ANSWER, ANSWER)
 
@@ -397,9 +398,8 @@ async def test_a_refused_call_is_not_the_last_of_a_compatible_stream(
 ) -> None:
     gateway.up.script = calls_again
     asked = message(model, MY_TOOL)
-    stream = await messages("compatible").messages.create(**asked, stream=True)
 
-    events: list[Any] = [event async for event in stream]
+    events = await all_of(messages("compatible").messages.create(**asked, stream=True))
 
     reasons = [event.delta.stop_reason for event in events if event.type == "message_delta"]
     assert reasons == ["tool_use"] * 4 + ["end_turn"]
@@ -442,12 +442,12 @@ async def test_a_stream_that_breaks_off_is_the_packages_own_error(
 ) -> None:
     gateway.up.script = lambda _: says("let me look it up for you", cut_after=5)
 
-    told = await messages(mode).messages.create(**message(model, MY_TOOL), stream=True)
     with pytest.raises(anthropic.APIError):
-        _ = [event async for event in told]
-    said = await chat(mode).chat.completions.create(**streamed(model, CHAT_TOOL), stream=True)
+        await all_of(messages(mode).messages.create(**message(model, MY_TOOL), stream=True))
     with pytest.raises(openai.APIError):
-        _ = [chunk async for chunk in said]
+        await all_of(chat(mode).chat.completions.create(**streamed(model, CHAT_TOOL), stream=True))
+
+    assert gates(gateway) == [], "half a reply is shown to no callback"
 
 
 # -- the start
