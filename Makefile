@@ -37,7 +37,7 @@ format: .venv/.tested ## Format, and mend what ruff can mend
 bench: .venv/.tested ## Measure, beside peers in environments of their own
 	$(BIN)/python -m bench
 
-test-clients: .venv/.tested ## Follow runs with other people's clients: curl, Node, a browser
+test-clients: .venv/.tested ## Be asked by other people's clients: curl, Node, a browser, SDKs
 	@tests/clients/install
 	$(PYTEST) -m clients
 

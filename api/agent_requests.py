@@ -7,12 +7,14 @@ from time import time
 from typing import Any
 
 from loops.app import App
+from loops.errors import InvalidRequest
 from loops.events import AgentEvent, Retry
 from loops.gateway.agent_view import AgentRounds, Told
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.rounds import RoundEnd, Surface
 from loops.gateway.rows import packed
 from loops.gateway.translating import model_request
+from loops.guard import renaming
 from loops.providers.told import fields
 from worker.new_run import NewRun
 
@@ -32,9 +34,8 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
 
     Raises:
         UnknownLoop: When there is no such agent.
-        Refusal: When the request brings tools: an agent has its own. When its tokens are to be
-            counted: how many an agent's models read is known when it has run.
-        InvalidRequest: When its messages cannot be read.
+        Refusal: When the request brings tools, for an agent has its own; when its tokens are to be
+            counted, which is known when it has run; when its messages cannot be read.
     """
     name = asked.model.removeprefix(AGENT)
     app.loop_of(name)
@@ -46,12 +47,19 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
     if asked.body.get("tools"):
         message = f"tools: the agent {name!r} has tools of its own, and is given no others"
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
-    read = model_request(asked.surface, asked.body)
+    with renaming(_refusal):
+        read = model_request(asked.surface, asked.body)
     said: list[dict[str, Any]] = [message.raw() for message in read.messages]
     if read.system.strip():
         said.insert(0, {"role": "system", "content": read.system})
     told = {"surface": asked.surface.value, "model": asked.model}
     return NewRun(agent=name, messages=said, metadata=told)
+
+
+def _refusal(error: Exception) -> Exception:
+    if isinstance(error, InvalidRequest):
+        return Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", str(error))
+    return error
 
 
 class AgentReading:

@@ -85,7 +85,28 @@ def _checked(surface: Surface, body: object) -> dict[str, Any]:
         raise _bad("messages: it is a list of messages, at least one")
     if not isinstance(told.get("stream", False), bool | None):
         raise _bad("stream: it is true or false")
+    _check_members(told, cast("list[object]", messages))
     return told
+
+
+def _check_members(told: dict[str, Any], messages: list[object]) -> None:
+    """Refuse what no protocol has, and what could not be turned into another one's words."""
+    for name in ("tools", "functions"):
+        if told.get(name) is not None and not _are_objects(told[name]):
+            raise _bad(f"{name}: it is a list of objects")
+    for place, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise _bad(f"messages.{place}: it is an object with role and content")
+        content = cast("dict[str, object]", message).get("content")
+        if isinstance(content, list) and not _are_objects(content, "type"):
+            raise _bad(f"messages.{place}.content: its parts are objects with a type")
+
+
+def _are_objects(value: object, member: str = "") -> bool:
+    if not isinstance(value, list):
+        return False
+    each = cast("list[object]", value)
+    return all(isinstance(one, dict) and (not member or member in one) for one in each)
 
 
 def _mode(request: Request, desk: Desk, asked: GatewayRequest) -> Mode:

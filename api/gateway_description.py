@@ -80,7 +80,7 @@ _STREAMING: Schema = {
 
 
 def gateway_paths(once: Schema) -> dict[str, dict[str, Schema]]:
-    """Return the paths that are asked with a POST; `once` describes the header `Idempotency-Key`."""
+    """Return the paths that are asked with a POST; `once` describes `Idempotency-Key`."""
     return {
         MESSAGES: {"post": _asking("Answer as Anthropic's Messages does.", "messages", once)},
         f"{MESSAGES}/count_tokens": {

@@ -21,6 +21,8 @@ HOST = "127.0.0.1"
 KEY = "sk-of-a-benchmark-and-of-nobody-else"
 """What callers have to show: a proxy of today does not start without a key."""
 LAST_CHUNK = b"0\r\n\r\n"
+COLD = 4
+"""How many requests are made before any is counted."""
 PATIENCE = 60.0
 """Seconds within which all has to be answered."""
 
@@ -138,39 +140,24 @@ class Caller(asyncio.Protocol):
 
 
 @dataclass(slots=True)
-class Window:
-    """A while in which answers are counted: long enough for each connection to have one."""
+class Tally:
+    """What came back, from the first request to the last answer."""
 
-    at_once: int
-    warm_up: float
-    """Seconds before it opens; by then each connection has had its first answer, too."""
-    seconds: float
-    started: float = field(default_factory=time.perf_counter)
-    answered: int = 0
-    opened: float = 0.0
-    closed: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+    ended: float = 0.0
     took: list[float] = field(default_factory=list[float])
     first: list[float] = field(default_factory=list[float])
 
     def count(self, answer: Answer) -> None:
         """Note an answer that has just come."""
-        now = time.perf_counter()
-        self.answered += 1
-        if self.closed:
-            return
-        if not self.opened:
-            is_warm = now >= self.started + self.warm_up and self.answered >= self.at_once
-            self.opened = now if is_warm else 0.0
-            return
+        self.ended = time.perf_counter()
         self.took.append(answer.took * 1000)
         self.first.append(answer.first * 1000)
-        if now >= self.opened + self.seconds and len(self.took) >= self.at_once:
-            self.closed = now
 
     def figures(self) -> dict[str, Any]:
         """Return what is kept of it."""
         return {
-            "per_second": round(len(self.took) / (self.closed - self.opened), 1),
+            "per_second": round(len(self.took) / (self.ended - self.began), 1),
             "p50_ms": round(quantile(self.took, 0.5), 3),
             "p99_ms": round(quantile(self.took, 0.99), 3),
             "first_p50_ms": round(quantile(self.first, 0.5), 3),
@@ -179,26 +166,30 @@ class Window:
 
 
 async def ask_for_a_while(
-    port: int, request: Request, *, at_once: int, warm_up: float, seconds: float
+    port: int, request: Request, *, at_once: int, seconds: float
 ) -> dict[str, Any]:
-    """Ask on so many connections, each one request after the other; count what comes back.
+    """Ask on so many connections, each one request after the other, and count what comes back.
+
+    No request is begun when the time is over; those that are under way are waited for.
 
     Raises:
         BenchError: When an answer is wrong; in a group, as several may be.
     """
-    window = Window(at_once, warm_up, seconds)
+    callers = [await Caller.connect(port) for _ in range(at_once)]
+    for caller in callers[:COLD]:
+        await caller.ask(request.encoded("tag-00000000"))
+    tally = Tally()
 
-    async def ask(number: int) -> None:
-        caller = await Caller.connect(port)
-        tag = f"tag-{number:08}"
+    async def ask(caller: Caller, tag: str) -> None:
         encoded = request.encoded(tag)
-        while not window.closed:
+        while time.perf_counter() < tally.began + seconds:
             answer = await caller.ask(encoded)
             request.check(answer, tag)
-            window.count(answer)
-        caller.close()
+            tally.count(answer)
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        for number in range(at_once):
-            group.create_task(ask(number))
-    return window.figures()
+        for number, caller in enumerate(callers):
+            group.create_task(ask(caller, f"tag-{number:08}"))
+    for caller in callers:
+        caller.close()
+    return tally.figures()

@@ -26,10 +26,8 @@ from .processes import Processes
 
 CONNECTIONS = (1, 16, 64)
 WORKERS = (1, 2)
-SECONDS = 1.2
-WARM_UP = 0.4
-"""Seconds before answers count, on the same connections; each has had its first by then."""
-QUICK = (0.3, 0.2)
+SECONDS = 1.5
+QUICK = 0.2
 
 SETTINGS = {
     "direct": "no gateway",
@@ -44,12 +42,10 @@ def versions() -> dict[str, str]:
 
 def asked(port: int, requests: Sequence[Request], *, quick: bool) -> dict[str, Any]:
     """Ask for all of these, by few and by many at once."""
-    seconds, warm_up = QUICK if quick else (SECONDS, WARM_UP)
+    seconds = QUICK if quick else SECONDS
     return {
         request.name: {
-            str(at_once): run(
-                ask_for_a_while(port, request, at_once=at_once, warm_up=warm_up, seconds=seconds)
-            )
+            str(at_once): run(ask_for_a_while(port, request, at_once=at_once, seconds=seconds))
             for at_once in CONNECTIONS
         }
         for request in requests

@@ -80,8 +80,8 @@ class Asked:
     def _request(self) -> ModelRequest:
         """Return what is asked.
 
-        The first round's failures are the caller's to see at once; later ones would lose what was
-        done, so that the model is asked again as everywhere.
+        A first round that fails before it has said anything is the caller's to see at once; what
+        fails later would lose something, so that the model is asked again as everywhere.
         """
         call, asked = self.call, self.call.asked
         params: dict[str, Any] = {

@@ -41,6 +41,10 @@ CHAT_KINDS: dict[int, str] = {
 500."""
 
 
+STATUSES = {"provider_invalid_request": 400, "rate_limited": 429, "provider_timeout": 504}
+"""The statuses of failures that no provider has answered with, by their code; 502 for others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why a request has no answer."""
@@ -98,7 +102,7 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, ProviderError):
         told = error.status or 0
         # What is no refusal is none of ours to pass on: a redirect, a success without a reply.
-        status = told if told >= 400 else 504 if error.code == "provider_timeout" else 502
+        status = told if told >= 400 else STATUSES.get(error.code, 502)
         return Failure(status, error.said or str(error), error.kind, error.retry_after, error.code)
     if isinstance(error, UnknownModel):
         return Failure(404, str(error), code="model_not_found")

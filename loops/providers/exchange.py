@@ -16,6 +16,7 @@ from http.cookiejar import DefaultCookiePolicy
 from time import monotonic
 from typing import Any
 
+import aiohttp
 import httpx
 import orjson
 
@@ -26,6 +27,7 @@ from loops.reply import ModelEvent, StreamEnd
 
 from .failures import failure_of_refusal, refusal_of, tells_failure
 from .reader import ReplyReader
+from .transport import Transport
 
 CONNECT = timedelta(seconds=10)
 """How long a connection may take."""
@@ -36,11 +38,8 @@ IDLE = timedelta(minutes=5)
 PATIENCE = timedelta(seconds=10)
 """How long what does not matter any more is waited for: a refusal's text, a told end's mark."""
 
-KEPT = 100
-"""How many idle connections a client keeps."""
-
 KEPT_FOR = timedelta(seconds=15)
-"""How long it keeps them."""
+"""How long a client keeps an idle connection."""
 
 LEFT = timedelta(milliseconds=200)
 """How long the rest of an answer may take, when its reply is over."""
@@ -157,15 +156,23 @@ def _trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
+def _session() -> aiohttp.ClientSession:
+    """Return what keeps the connections, any number of them."""
+    connector = aiohttp.TCPConnector(
+        limit=0, keepalive_timeout=KEPT_FOR.total_seconds(), ssl=_trusted()
+    )
+    return aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+    )
+
+
 def new_client() -> httpx.AsyncClient:
     """Return a client for any number of replies at the same time; whoever asked for it closes it.
 
     A connection that was idle for long is not used again: it may be gone, and nobody knows yet.
     """
-    limits = httpx.Limits(
-        max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=KEPT_FOR.seconds
-    )
-    client = httpx.AsyncClient(verify=_trusted(), trust_env=False, limits=limits)
+    transport = Transport(verify=_trusted(), trust_env=False, client=_session)
+    client = httpx.AsyncClient(transport=transport, trust_env=False)
     # What a service wants remembered of one asking is no affair of another's.
     client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return client

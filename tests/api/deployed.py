@@ -52,6 +52,11 @@ LIMITED = 8
 """How many models there are of each provider that may be used up by a 429."""
 
 
+def key_of(model: str) -> str:
+    """Return the provider's key of a configured model."""
+    return f"{KEY}-{model}"
+
+
 def configuration(url: str) -> str:
     """Return the file: each model has a key of its own, since a key is paused after a 429."""
     lines = ["model_list:"]
@@ -63,7 +68,7 @@ def configuration(url: str) -> str:
             vendor = "anthropic" if model == "claude" else "openai"
             told = f'model: {vendor}/{model}-x, api_base: "{base}{path}"'
             lines.append(f"- model_name: {name}{model}")
-            lines.append(f"  params: {{{told}, api_key: {KEY}-{name}{model}{more}}}")
+            lines.append(f"  params: {{{told}, api_key: {key_of(name + model)}{more}}}")
     lines.append("callbacks: [looking_up.look_up, looking_up.hidden]")
     lines.append("gateway: {wait: 10s}")
     return "\n".join(lines)
@@ -211,10 +216,12 @@ def deployed(folder: Path) -> Iterator[Deployment]:
         api_keys=tuple(SecretStr(f"{tenant}:{key}") for tenant, key in KEYS.items()),
         config=folder / "config.yaml",
     )
-    with _elsewhere() as loop:
+    with elsewhere() as loop:
         stack = AsyncExitStack()
-        yield _waited(loop, stack.enter_async_context(_running(settings)))
-        _waited(loop, stack.aclose())
+        try:
+            yield waited(loop, stack.enter_async_context(_running(settings)))
+        finally:
+            waited(loop, stack.aclose())
     with redis.Redis.from_url(server.url) as client:
         assert broken_invariants(client) == []
     server.stop()
@@ -246,7 +253,7 @@ async def _running(settings: Settings) -> AsyncGenerator[Deployment]:
 
 
 @contextmanager
-def _elsewhere() -> Iterator[asyncio.AbstractEventLoop]:
+def elsewhere() -> Iterator[asyncio.AbstractEventLoop]:
     """Run an event loop in a thread, so that a deployment outlives the loops of its tests."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="deployment", daemon=True)
@@ -259,5 +266,5 @@ def _elsewhere() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-def _waited(loop: asyncio.AbstractEventLoop, coming: Coroutine[Any, Any, T]) -> T:
+def waited(loop: asyncio.AbstractEventLoop, coming: Coroutine[Any, Any, T]) -> T:
     return asyncio.run_coroutine_threadsafe(coming, loop).result(20)

@@ -16,6 +16,7 @@ from tests.api.deployed import (
     check_is_refusal,
     check_says_nothing,
     deployed,
+    key_of,
     rows_of,
 )
 from tests.gateway.upstream import Told, fails, says
@@ -40,7 +41,7 @@ def test_a_refusal_has_its_status_and_the_callers_shape(
     gateway: Deployment, path: str, model: str, stream: bool, status: int
 ) -> None:
     kind = KINDS.get(status, "api_error") if model == "claude" else "server_error"
-    gateway.plays(fails(status, kind, f"no; your key is {KEY}-"))
+    gateway.plays(fails(status, kind, f"no; your key is {key_of(model)}"))
 
     answer = gateway.post(path, asking(path, model, stream=stream))
 
@@ -114,9 +115,9 @@ def test_nonsense_is_a_gateways_failure(
 
 
 BREAKS = {
-    "cut": says("hello there", cut_after=5),
-    "ended": says("hello there", ends_after=5),
-    "failed": says("hello there", error_after=5),
+    "cut": says("hello there", cut_after=3),
+    "ended": says("hello there", ends_after=3),
+    "failed": says("hello there", error_after=3),
 }
 
 
@@ -143,7 +144,7 @@ def test_after_the_first_byte_the_failure_is_the_streams_last_event(
 def test_a_body_that_is_made_of_a_broken_stream_is_none(
     gateway: Deployment, path: str, model: str
 ) -> None:
-    gateway.plays(says("hello there", cut_after=5))
+    gateway.plays(says("hello there", cut_after=3))
 
     answer = gateway.post(path, asking(path, model))
 
@@ -161,7 +162,7 @@ def test_a_failure_is_not_asked_for_twice(gateway: Deployment, path: str, model:
 
 
 def test_no_log_has_the_key(gateway: Deployment, caplog: pytest.LogCaptureFixture) -> None:
-    gateway.plays(fails(401, "authentication_error", f"no such key: {KEY}-"))
+    gateway.plays(fails(401, "authentication_error", f"no such key: {key_of('claude')}"))
 
     gateway.post(MESSAGES, asking(MESSAGES))
 

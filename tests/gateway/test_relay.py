@@ -397,7 +397,7 @@ async def test_the_connection_is_closed_with_the_reply():
         await anext(reply)
         await reply.aclose()
 
-        assert client._transport._pool.connections == []
+        await wait_until(lambda: up.left == 1)
 
 
 async def test_one_client_carries_one_request_after_the_other():
