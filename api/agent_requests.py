@@ -15,6 +15,7 @@ from loops.gateway.rounds import RoundEnd, Surface
 from loops.gateway.rows import packed
 from loops.gateway.translating import model_request
 from loops.guard import renaming
+from loops.history import repair
 from loops.providers.told import fields
 from worker.new_run import NewRun
 
@@ -49,7 +50,8 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
         raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
     with renaming(_refusal):
         read = model_request(asked.surface, asked.body)
-    said: list[dict[str, Any]] = [message.raw() for message in read.messages]
+    # A session keeps what is said here, and calls and results in it pair.
+    said: list[dict[str, Any]] = repair(read.messages).raw
     if read.system.strip():
         said.insert(0, {"role": "system", "content": read.system})
     told = {"surface": asked.surface.value, "model": asked.model}
