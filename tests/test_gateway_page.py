@@ -1,8 +1,6 @@
 """The page on the gateway: its code runs, its files are read, its tables are the program's."""
 
 import re
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -14,8 +12,8 @@ from api.gateway_answer import COST, USAGE
 from loops.callbacks import AgenticLoopPlan, AgenticLoopRequestPatch
 from loops.gateway.registering import METHODS
 from loops.gateway.settings import LONGEST_PING, GatewaySettings
-from tests.api.deployed import elsewhere, waited
-from tests.gateway.upstream import Script, Upstream, call, in_turn, says, upstream
+from tests.api.deployed import lived
+from tests.gateway.upstream import call, in_turn, says, upstream
 from tests.pages import check_page, dead_links, is_file, table_in
 from tests.readme import ROOT, blocks
 from worker.callback_entries import CompressionSettings, GatewaySection, WebSearchSettings
@@ -28,23 +26,12 @@ TEXT = PAGE.read_text(encoding="utf-8")
 BOLTS = in_turn(says(calls=[call("count_stock", part="bolts")]), says("There are 120 bolts."))
 
 
-@contextmanager
-def played(script: Script) -> Iterator[Upstream]:
-    """Play the script in a thread while the block runs, for processes that ask it."""
-    with elsewhere() as loop:
-        stack = AsyncExitStack()
-        try:
-            yield waited(loop, stack.enter_async_context(upstream(script)))
-        finally:
-            waited(loop, stack.aclose())
-
-
 @pytest.mark.documents
 @pytest.mark.timeout(120)
 def test_every_block_runs_and_says_what_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with played(BOLTS) as up:
+    with lived(lambda: upstream(BOLTS)) as up:
         for vendor, url in (("ANTHROPIC", up.url), ("OPENAI", up.openai_url)):
             monkeypatch.setenv(f"{vendor}_BASE_URL", url)
             monkeypatch.setenv(f"{vendor}_API_KEY", "test-key")

@@ -1,7 +1,6 @@
 """The page for authors of the kit's loops: its code runs, in one process and on workers."""
 
 import re
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -10,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import loops as ai
-from api.children import Children
 from loops.blocks import Raw
 from loops.errors import SetupError
 from loops.kit import LLM
 from loops.kit.options import Options
 from loops.providers.scripted import call, scripted
-from tests.readme import ROOT, Reader, blocks, pattern_of
+from tests.pages import check_page
+from tests.readme import ROOT
 from tests.worker.driving import TENANT, Mill, resources_over, settings
 from worker.calls import RunPlace
 from worker.link import Link
@@ -30,17 +29,7 @@ PAY: Raw = {"name": "pay", "input_schema": {"type": "object"}}
 @pytest.mark.documents
 @pytest.mark.timeout(180)
 def test_every_block_runs_and_says_what_is_shown(tmp_path: Path) -> None:
-    with socket.socket() as probe, Children() as children:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-        probe.close()
-        reader = Reader(tmp_path, port, children)
-        for block in blocks(TEXT):
-            if block.language == "python":
-                reader.write(block)
-            for command, shown in block.commands if block.language == "console" else ():
-                said = reader.type(command)
-                assert re.fullmatch(pattern_of(shown), said), f"$ {command}\n{said}"
+    check_page(TEXT, tmp_path)
 
 
 def named_in(table: str) -> list[str]:

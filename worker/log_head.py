@@ -36,6 +36,10 @@ class LogHead:
         self._place = place
         self._settings = settings
 
+    def is_short(self, events: int, size: int) -> bool:
+        """Say whether so many events and bytes are far from what the settings allow."""
+        return 2 * events < self._settings.log_events and 2 * size < self._settings.log_bytes
+
     async def cut_when_long(self, epoch: int) -> None:
         """Cut the log if it holds more events or bytes than the settings allow."""
         told = await self._link.command("HMGET", self._place.record, "cut", "last_seq", "log_bytes")

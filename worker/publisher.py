@@ -8,7 +8,7 @@ others of its process go on now and then.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 from loops.context import Context
 from loops.errors import RunLeft
@@ -75,6 +75,8 @@ class Publisher:
         self._ahead = ahead
         self._untold = 0
         self._unheard = 0
+        self.events = self.bytes = 0
+        """How much of the log is this pass' own."""
         self.open_turns: set[str] = set()
         """The turns that are asked and not recorded; no message goes ahead of one of them."""
 
@@ -165,7 +167,10 @@ class Publisher:
             added = self._context.messages[self._base + self._slots :]
         slot, self._slots = self._slots, self._slots + len(added)
         self._flushed = self._loop.time()
-        return self._outbox.take(slot, [encode_message(as_message(message)) for message in added])
+        taken = self._outbox.take(slot, [encode_message(as_message(message)) for message in added])
+        self.events += cast("int", taken[0])
+        self.bytes += len(cast("bytes", taken[1]))
+        return taken
 
     def _flush_soon(self) -> None:
         is_over = self._loop.time() >= self._flushed + self._window - CLOCK

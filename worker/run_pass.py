@@ -253,13 +253,20 @@ class RunPass:
                 self._writer.leave()
             case _:
                 await self._close_loop()
-                with suppress(RedisError):
-                    await self._head.cut_when_long(self._begun.epoch)
+                if not self._has_just_begun:
+                    with suppress(RedisError):
+                        await self._head.cut_when_long(self._begun.epoch)
                 self._claim.released = True
                 if not await self._settle(ending):
                     self._claim.released = False
                     return Left.STEERED
         return ending.left
+
+    @property
+    def _has_just_begun(self) -> bool:
+        """Whether this is the run's first second, and it has said little: its log is short."""
+        is_first = self._begun.epoch == 1 and self._clock.ran < SWEEP
+        return is_first and self._head.is_short(self._publisher.events, self._publisher.bytes)
 
     async def _settle(self, ending: Ending) -> bool:
         return await settle(self.runtime, self._context, ending, seconds=self._clock.ran)

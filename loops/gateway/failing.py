@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import httpx
+
 from loops.blocks import Raw
 from loops.errors import AgentError, ProviderError, UnknownModel
 from loops.events import Custom
@@ -100,12 +102,23 @@ def failure_in(event: object) -> Failure | None:
 def failure_of(error: BaseException) -> Failure:
     """Return what a caller is told of an error: the provider's own status where it has one."""
     if isinstance(error, ProviderError):
-        told = error.status or 0
-        # What is no refusal is none of ours to pass on: a redirect, a success without a reply.
-        status = told if told >= 400 else STATUSES.get(error.code, 502)
-        return Failure(status, error.said or str(error), error.kind, error.retry_after, error.code)
+        said = error.said or _without_address(error)
+        return Failure(_status(error), said, error.kind, error.retry_after, error.code)
     if isinstance(error, UnknownModel):
         return Failure(404, str(error), code="model_not_found")
     if isinstance(error, AgentError):
         return Failure(500, str(error), code=error.code)
     return Failure(500, describe(error), code="callback_failed")
+
+
+def _status(error: ProviderError) -> int:
+    if error.status is None:
+        return STATUSES.get(error.code, 502)
+    # What is no refusal is none of ours to pass on: a redirect, a success without a reply.
+    return error.status if error.status >= 400 else 502
+
+
+def _without_address(error: ProviderError) -> str:
+    """Return what the error says, but for what its connection says, which may name the address."""
+    is_of_connection = isinstance(error.__cause__, httpx.TransportError)
+    return str(error).partition(": ")[0] if is_of_connection else str(error)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,47 +75,9 @@ def configuration(url: str) -> str:
             told = f'model: {vendor}/{model}-x, api_base: "{base}{path}"'
             lines.append(f"- model_name: {name}{model}")
             lines.append(f"  params: {{{told}, api_key: {key_of(name + model)}{more}}}")
-    lines.append("callbacks: [looking_up.look_up, looking_up.hidden]")
+    lines.append("callbacks: [tests.api.looking_up.look_up, tests.api.looking_up.hidden]")
     lines.append("gateway: {wait: 10s}")
     return "\n".join(lines)
-
-
-CALLBACKS = '''
-from loops.callbacks import AgenticLoopPlan, AgenticLoopRequestPatch, CustomLogger
-
-
-class LookUp(CustomLogger):
-    """Answers the calls of one tool."""
-
-    def __init__(self, tool):
-        self.tool = tool
-
-    async def async_should_run_agentic_loop(
-        self, response, model, messages, tools, stream, custom_llm_provider, kwargs
-    ):
-        calls = [each for each in response.content if each.get("name") == self.tool]
-        return bool(calls), {"calls": calls}
-
-    async def async_build_agentic_loop_plan(self, tools, messages, **more):
-        results = [
-            {"type": "tool_result", "tool_use_id": each["id"], "content": "found"}
-            for each in tools["calls"]
-        ]
-        turns = [
-            {"role": "assistant", "content": [dict(each) for each in tools["calls"]]},
-            {"role": "user", "content": results},
-        ]
-        patch = AgenticLoopRequestPatch(messages=messages + turns)
-        return AgenticLoopPlan(run_agentic_loop=True, request_patch=patch)
-
-
-class Hidden(LookUp):
-    server_fulfilled_tool_names = frozenset({"hidden"})
-
-
-look_up = LookUp("look_up")
-hidden = Hidden("hidden")
-'''
 
 
 @dataclass(eq=False)
@@ -122,6 +90,8 @@ class Deployment:
     """Another provider, which nobody has configured."""
     others: dict[Mode, str] = field(default_factory=dict[Mode, str])
     """The addresses of APIs that are told another mode."""
+    lively: str = ""
+    """The address of an API whose streams are never silent for long."""
 
     def plays(self, script: Script | Told) -> None:
         """Have the provider play this from now on, and forget what it was asked."""
@@ -184,17 +154,18 @@ def check_says_nothing(deployment: Deployment, *answers: httpx.Response) -> None
 
 def check_is_refusal(path: str, answer: httpx.Response, status: int, kind: str = "") -> None:
     """See that the answer is an error in the words of the path's protocol."""
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
+    told = (answer.status_code, answer.headers["content-type"])
+    assert told == (status, "application/json"), f"{told}: {answer.text[:500]}"
     assert answer.headers["x-request-id"]
-    told = answer.json()
+    body = answer.json()
     if path == CHAT:
-        assert set(told) == {"error"}
-        assert set(told["error"]) == {"message", "type", "param", "code"}
+        assert set(body) == {"error"}
+        assert set(body["error"]) == {"message", "type", "param", "code"}
     else:
-        assert told["type"] == "error"
-        assert set(told["error"]) == {"type", "message"}
-    assert told["error"]["message"]
-    assert kind in {"", told["error"]["type"]}
+        assert body["type"] == "error"
+        assert set(body["error"]) == {"type", "message"}
+    assert body["error"]["message"]
+    assert kind in {"", body["error"]["type"]}, answer.text
 
 
 def joined(rows: Sequence[tuple[str, Any]]) -> str:
@@ -208,23 +179,40 @@ def joined(rows: Sequence[tuple[str, Any]]) -> str:
 @contextmanager
 def deployed(folder: Path) -> Iterator[Deployment]:
     """Deploy the gateway while the block runs; at the end all that is stored holds together."""
-    (folder / "looking_up.py").write_text(CALLBACKS)
     server = start_server(folder, durable=False)
-    settings = Settings(
-        redis_url=SecretStr(server.url),
-        namespace="t",
-        api_keys=tuple(SecretStr(f"{tenant}:{key}") for tenant, key in KEYS.items()),
-        config=folder / "config.yaml",
-    )
-    with elsewhere() as loop:
-        stack = AsyncExitStack()
-        try:
-            yield waited(loop, stack.enter_async_context(_running(settings)))
-        finally:
-            waited(loop, stack.aclose())
-    with redis.Redis.from_url(server.url) as client:
-        assert broken_invariants(client) == []
-    server.stop()
+    try:
+        settings = Settings(
+            redis_url=SecretStr(server.url),
+            namespace="t",
+            api_keys=tuple(SecretStr(f"{tenant}:{key}") for tenant, key in KEYS.items()),
+            config=folder / "config.yaml",
+        )
+        with lived(lambda: _running(settings)) as deployment:
+            yield deployment
+        with redis.Redis.from_url(server.url) as client:
+            assert broken_invariants(client) == []
+    finally:
+        server.stop()
+
+
+@contextmanager
+def lived(opened: Callable[[], AbstractAsyncContextManager[T]]) -> Iterator[T]:
+    """Keep what is opened alive in an event loop of its own, in a thread, while the block runs."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="deployment", daemon=True)
+    thread.start()
+    stack = AsyncExitStack()
+
+    def waited(coming: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coming, loop).result(20)
+
+    try:
+        yield waited(stack.enter_async_context(opened()))
+    finally:
+        waited(stack.aclose())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 @asynccontextmanager
@@ -246,25 +234,14 @@ async def _running(settings: Settings) -> AsyncGenerator[Deployment]:
         deployment = Deployment("", up, thief)
         for mode in Mode:
             watching = replace(watch, settings=replace(told, streaming=mode))
-            api = create_app(settings, app=agents, watch=watching)
-            deployment.others[mode] = (await stack.enter_async_context(served(api))).url
+            deployment.others[mode] = await _served(stack, settings, watching)
+        often = replace(watch, settings=replace(told, ping=timedelta(milliseconds=50)))
+        deployment.lively = await _served(stack, settings, often)
         deployment.url = deployment.others[Mode.COMPATIBLE]
         yield deployment
 
 
-@contextmanager
-def elsewhere() -> Iterator[asyncio.AbstractEventLoop]:
-    """Run an event loop in a thread, so that a deployment outlives the loops of its tests."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="deployment", daemon=True)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
-        loop.close()
-
-
-def waited(loop: asyncio.AbstractEventLoop, coming: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(coming, loop).result(20)
+async def _served(stack: AsyncExitStack, settings: Settings, watch: Watch) -> str:
+    """Serve an API until the stack is closed, and return its address."""
+    api = create_app(settings, app=agents, watch=watch)
+    return (await stack.enter_async_context(served(api))).url

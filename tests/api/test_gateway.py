@@ -5,7 +5,7 @@ Where the cases of the gateway are tested, those of security among them:
 | case | what | where |
 |---|---|---|
 | C156 gw/sequence | order of a stream's events | `test_gateway.py`, `tests/gateway/test_views.py` |
-| C157 gw/ping | signs of life | `test_gateway_streams.py`, `tests/gateway/test_on_workers.py` |
+| C157 gw/ping | signs of life | `test_gateway.py`, `tests/gateway/test_on_workers.py` |
 | C158 gw/error | failures, in the caller's words | `test_gateway_errors.py` |
 | C160 gw/disconnect | callers who leave | `tests/gateway/test_on_workers.py` |
 | C161 gw/limits | a model that never stops | `test_gateway.py` |
@@ -15,6 +15,7 @@ Where the cases of the gateway are tested, those of security among them:
 | S4, T6 | names in requests | `test_gateway_names.py` |
 """
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -208,6 +209,31 @@ def test_a_model_that_never_stops_ends_in_a_valid_reply(
     assert "look_up" not in answer.text
     wanted = '"stop_reason":"end_turn"' if path == MESSAGES else '"finish_reason":"stop"'
     assert answer.text.count(wanted) == 1
+
+
+@pytest.mark.parametrize("path", [MESSAGES, CHAT])
+@pytest.mark.parametrize("mode", Mode)
+def test_a_stream_that_waits_says_that_it_goes_on(
+    gateway: Deployment, path: str, mode: str
+) -> None:
+    """C157."""
+    gate = asyncio.Event()
+    gateway.plays(says("hello there", gates={5: gate}))
+    sign = "event: ping" if path == MESSAGES else ": ping"
+    body = asking(path, stream=True, **tools_of(path, "look_up"))
+    headers = {"x-loopmill-streaming": mode}
+
+    signs = 0
+    with gateway.client() as client:
+        url = gateway.lively + path
+        with client.stream("POST", url, json=body, headers=headers) as answer:
+            for line in answer.iter_lines():
+                signs += line == sign
+                if signs == 3:
+                    gate.set()
+
+    assert signs >= 3, "the provider has sent one of them at most"
+    assert gate.is_set()
 
 
 # -- which mode it is
