@@ -98,7 +98,8 @@ def _check_members(told: dict[str, Any], messages: list[object]) -> None:
         if not isinstance(message, dict):
             raise _bad(f"messages.{place}: it is an object with role and content")
         content = cast("dict[str, object]", message).get("content")
-        if isinstance(content, list) and not _are_objects(content, "type"):
+        is_list = isinstance(content, list)
+        if is_list and not _are_objects(cast("object", content), "type"):
             raise _bad(f"messages.{place}.content: its parts are objects with a type")
 
 

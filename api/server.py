@@ -15,6 +15,7 @@ import uvicorn
 
 from loops.errors import SetupError
 from worker.configuration import configured as configured_models
+from worker.event_loop import look_rarely
 from worker.gateway_callbacks import gateway_callbacks
 from worker.settings import Settings
 
@@ -82,6 +83,7 @@ def serve_api(settings: Settings, *, host: str, port: int) -> int:
         told = configuration.gateway(settings.config)
         watch = Watch(told, gateway_callbacks(agents, told))
         app = create_app(settings, app=agents, watch=watch)
+        look_rarely()
         with listen(host, port) as listener:
             server = ApiServer(configured(app))
             server.run(sockets=[listener])

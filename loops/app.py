@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, Unpack, cast, runtime_checkable
+from typing import Any, Protocol, TypeGuard, Unpack, cast, runtime_checkable
 
 from .agent import Agent, RunOptions
 from .agent_stream import AgentStream, RunOutcome
@@ -159,10 +159,16 @@ class App:
 Registered = Agent | Loop | LoopOwner | AgentPort
 
 
+def _is_port(agent: object) -> TypeGuard[AgentPort]:
+    """Say whether an agent is a port: each run asks, and the protocol's own answer takes long."""
+    return hasattr(agent, "agent_loop") and hasattr(agent, "agent_tools")
+
+
 def _loop_in(agent: Registered) -> Loop:
-    if isinstance(agent, AgentPort):
+    if _is_port(agent):
         return agent.agent_loop
-    return agent.loop if isinstance(agent, LoopOwner) else agent
+    owned: Loop | None = getattr(agent, "loop", None)
+    return cast("Loop", agent) if owned is None else owned
 
 
 def _agents(given: object) -> dict[str, Registered]:
@@ -182,7 +188,7 @@ def _checked_name(name: object) -> str:
 
 def _instance(name: object, agent: AgentLike) -> Registered:
     made = _made(name, agent) if isinstance(agent, type) else agent
-    is_owner = isinstance(made, AgentPort | LoopOwner)
+    is_owner = _is_port(made) or isinstance(made, LoopOwner)
     subject = f"the loop of the agent {name!r}" if is_owner else f"the agent {name!r}"
     check_loop(_loop_in(made), subject=subject)
     if is_owner:
@@ -191,7 +197,7 @@ def _instance(name: object, agent: AgentLike) -> Registered:
 
 
 def _tools_in(agent: object) -> list[Tool]:
-    if isinstance(agent, AgentPort):
+    if _is_port(agent):
         return list(agent.agent_tools())
     own = cast("Iterable[object]", getattr(agent, "tools", ()))
     return [each for each in own if isinstance(each, Tool)]

@@ -20,6 +20,12 @@ ALLOCATIONS = 20_000
 that took a sixth of a run worker's time, and nearly all objects of a run are freed by counting."""
 
 
+def look_rarely() -> None:
+    """Let Python look for cycles less often, and not at what is loaded by now: that stays."""
+    gc.freeze()
+    gc.set_threshold(ALLOCATIONS, 5, 5)
+
+
 def run(main: Coroutine[Any, Any, int]) -> int:
     """Run the coroutine, and return what it returns: the code with which the process exits.
 
@@ -28,9 +34,7 @@ def run(main: Coroutine[Any, Any, int]) -> int:
     """
     uvloop = importlib.import_module("uvloop") if importlib.util.find_spec("uvloop") else None
     factory = None if uvloop is None else uvloop.new_event_loop
-    # What is loaded by now stays for good: nobody needs to look through it again.
-    gc.freeze()
-    gc.set_threshold(ALLOCATIONS, 5, 5)
+    look_rarely()
     with asyncio.Runner(loop_factory=factory) as runner:
         code = runner.run(main)
         if left := runner.run(_end_stragglers()):

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
-from typing import cast
+from typing import TypeGuard, cast
 
 import orjson
 from redis.exceptions import RedisError
@@ -90,7 +90,7 @@ class Pace:
 
         `held_up` gives what surrounds each wait.
         """
-        return PacedModel(self, port, held_up) if isinstance(port, MeteredPort) else port
+        return PacedModel(self, port, held_up) if _is_metered(port) else port
 
     async def admit(
         self, port: MeteredPort, request: ModelRequest, patience: Patience
@@ -150,6 +150,11 @@ class Pace:
 
     def _names(self, port: MeteredPort) -> tuple[str, str]:
         return self._keys.account(port.account), self._keys.window(port.account, port.name)
+
+
+def _is_metered(port: ModelPort) -> TypeGuard[MeteredPort]:
+    """Say whether a port is metered: each turn asks, and the protocol's own answer takes long."""
+    return hasattr(port, "account") and hasattr(port, "limits")
 
 
 class PacedModel:

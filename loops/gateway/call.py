@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from loops.blocks import Raw
 
@@ -60,11 +60,14 @@ class Call:
     @property
     def optional_params(self) -> Raw:
         """The body but for the model and the messages; a copy."""
-        return copied({k: v for k, v in self.body.items() if k not in {"model", "messages"}})
+        told = {k: v for k, v in self.body.items() if k not in {"model", "messages"}}
+        params: Raw = copied(told)
+        return params
 
     def messages(self) -> list[Raw]:
         """Return a copy of the messages of this round."""
-        return copied(self.body.get("messages") or [])
+        messages: list[Raw] = copied(self.body.get("messages") or [])
+        return messages
 
     def told(self, vendor: str) -> dict[str, Any]:
         """Return the `kwargs` of a callback's method; no key and no address is among them."""
@@ -100,12 +103,11 @@ class Call:
         )
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """Return a copy of a body or of a part of one; five times as quick as a copy of anything."""
     if isinstance(value, Mapping):
-        members: Mapping[str, Any] = value
+        members = cast("Mapping[str, object]", value)
         return {name: copied(each) for name, each in members.items()}
     if isinstance(value, list):
-        parts: list[Any] = value
-        return [copied(each) for each in parts]
+        return [copied(each) for each in cast("list[object]", value)]
     return value

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, cast
 from loops.blocks import Raw
 from loops.errors import SetupError
 from loops.guard import Raised, outcome_of_call
-from loops.model import resolve_model
+from loops.model import ModelPort, resolve_model
+from loops.providers.deployment import DeployedModel
 
 from .answering import (
     CHAT,
@@ -89,7 +90,7 @@ class WebSearch(CustomLogger):
         if "tool_choice" in data:
             replaced = {name_of(each) for each in searches}
             changed["tool_choice"] = self._choice(data["tool_choice"], replaced)
-        if self._loops is not None:
+        if self._loops is not None and not _has_limit(data):
             changed.setdefault("max_agentic_loops", self._loops)
         return changed
 
@@ -200,6 +201,16 @@ def _wants_native(kwargs: Mapping[str, Any]) -> bool:
 
 def _vendor_of(data: Mapping[str, Any]) -> str:
     """Return the vendor behind the name by which a model is asked for."""
-    model = str(data.get("model", ""))
-    port = outcome_of_call(partial(resolve_model, model))
-    return (model if isinstance(port, Raised) else port.name).partition("/")[0]
+    port = _port_of(data)
+    return (str(data.get("model", "")) if port is None else port.name).partition("/")[0]
+
+
+def _has_limit(data: Mapping[str, Any]) -> bool:
+    """Say whether the model's configuration says itself how often it may be asked again."""
+    port = _port_of(data)
+    return isinstance(port, DeployedModel) and port.deployment.max_agentic_loops is not None
+
+
+def _port_of(data: Mapping[str, Any]) -> ModelPort | None:
+    port = outcome_of_call(partial(resolve_model, str(data.get("model", ""))))
+    return None if isinstance(port, Raised) else port

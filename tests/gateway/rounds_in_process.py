@@ -103,10 +103,10 @@ def raises(error: BaseException) -> Method:
     return method
 
 
-def planning(**plan: Any) -> Any:
+def planning(*, async_should_run_agentic_loop: Method = gate, **plan: Any) -> Any:
     """Return a callback whose plan has these fields."""
     return callback(
-        async_should_run_agentic_loop=gate,
+        async_should_run_agentic_loop=async_should_run_agentic_loop,
         async_build_agentic_loop_plan=gives(AgenticLoopPlan(**plan)),
     )
 
@@ -271,3 +271,11 @@ WAYS: Sequence[tuple[Mode, bool]] = [
     (Mode.HOLD, True),
 ]
 """Modes, and whether the caller streams."""
+
+WATCHED: Sequence[tuple[Surface, Mode, bool]] = [
+    (surface, mode, stream)
+    for surface in Surface
+    for mode, stream in WAYS
+    if not (surface is Surface.CHAT and mode is Mode.COMPATIBLE and stream)
+]
+"""Ways in which a callback is asked: a chat's stream as it comes passes them by."""

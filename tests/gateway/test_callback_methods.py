@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from loops.callbacks import AgenticLoopPlan, CustomLogger
+from loops.callbacks import AgenticLoopPlan, CustomLogger, amessages
 from loops.gateway.rounds import Mode, Surface
 from loops.gateway.settings import GatewaySettings
+from loops.providers.anthropic import AnthropicModel
 from tests.gateway.rounds_in_process import (
     ASKS,
     CHAT,
@@ -20,6 +21,7 @@ from tests.gateway.rounds_in_process import (
     OURS,
     SURFACES,
     TWO,
+    WATCHED,
     Came,
     Raw,
     answering,
@@ -33,7 +35,7 @@ from tests.gateway.rounds_in_process import (
     planning,
     raises,
 )
-from tests.gateway.upstream import fails, in_turn, says
+from tests.gateway.upstream import fails, in_turn, says, upstream
 
 GATE_TOLD = {
     *("response", "model", "messages", "tools", "stream", "custom_llm_provider", "kwargs"),
@@ -419,3 +421,48 @@ async def test_a_method_that_stands_on_an_instance_alone_is_no_override():
     came = await ask(TWO, own)
 
     assert (came.reason, len(came.sent)) == ("tool_use", 1)
+
+
+@pytest.mark.parametrize(("surface", "mode", "stream"), WATCHED)
+async def test_every_method_is_told_whether_the_caller_streams(
+    surface: Surface, mode: Mode, stream: bool
+):
+    heard: list[bool] = []
+    own = callback(
+        **{
+            GATE: hearing(heard, lambda told: told["stream"], gate),
+            BUILDER: hearing(heard, lambda told: told["stream"], builder),
+        }
+    )
+
+    await ask(TWO, own, surface=surface, mode=mode, stream=stream)
+
+    assert heard == [stream] * 3
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_reply_of_nothing_is_no_callbacks_business(surface: Surface):
+    own = callback(**{GATE: raises(AssertionError("nobody asks it")), BUILDER: builder})
+
+    came = await ask(says(ends_after=0), own, surface=surface, stream=True)
+
+    assert (came.rows, came.failure.status) == ([], 502)
+
+
+async def test_a_program_asks_with_the_callbacks_of_its_list():
+    async with upstream(TWO) as up:
+        told = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}
+        model = AnthropicModel("m", base_url=up.url, api_key=KEY)
+        answer = await amessages(model=model, callbacks=[answering()], **told)
+        alone = await amessages(model=model, **told)
+        stream = await amessages(
+            model=model, callbacks=[answering()], stream=True, streaming="merged", **told
+        )
+        events = [event.type async for event in stream]
+
+    assert answer.content[0].text == answer["content"][0]["text"] == FOUND.text
+    assert alone.stop_reason == "tool_use"
+    assert (events[0], events[-1], events.count("message_start")) == (
+        *("message_start", "message_stop"),
+        1,
+    )

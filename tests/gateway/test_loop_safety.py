@@ -1,26 +1,35 @@
 """How often a model is asked again, who may say so, and how a turn ends that goes no further."""
 
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from loops.callbacks import acompletion, amessages
+from loops.callbacks import (
+    AgenticLoopLimitError,
+    AgenticLoopSafetyError,
+    acompletion,
+    amessages,
+)
 from loops.errors import SetupError
+from loops.gateway.bodies import without_calls
 from loops.gateway.rounds import Mode, Surface
 from loops.gateway.translating import cleaned_body
-from loops.model import ModelPort
+from loops.gateway.web_search import WebSearch
+from loops.model import ModelPort, named_models
 from loops.providers.anthropic import AnthropicModel
+from loops.providers.deployment import DeployedModel, Deployment
 from loops.providers.openai import OpenAIModel
 from tests.gateway.rounds_in_process import (
-    CHAT,
     CLIENTS,
     KEY,
     MESSAGES,
+    MIXED,
     OURS,
     SURFACES,
-    WAYS,
-    Came,
+    WATCHED,
     Raw,
     always,
     answering,
@@ -31,13 +40,20 @@ from tests.gateway.rounds_in_process import (
     gives,
     hearing,
     patching,
+    planning,
 )
-from tests.gateway.upstream import Script, Upstream, call, in_turn, says, upstream
-
-
-def is_unwatched(surface: Surface, mode: Mode, *, stream: bool) -> bool:
-    """Whether no callback is asked, as is documented."""
-    return surface is CHAT and mode is Mode.COMPATIBLE and stream
+from tests.gateway.upstream import (
+    Asked,
+    Script,
+    Told,
+    Upstream,
+    call,
+    completion,
+    in_turn,
+    message,
+    says,
+    upstream,
+)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -179,20 +195,12 @@ async def test_a_clients_call_beside_it_makes_no_other_fingerprint():
     assert (came.content, came.reason) == ([("text", "so. "), ("tool_use", "clients")], "tool_use")
 
 
-def last_message(came: Came) -> list[tuple[str, str]]:
-    return came.content
-
-
-@pytest.mark.parametrize("surface", SURFACES)
 @pytest.mark.parametrize("protocol", SURFACES)
-@pytest.mark.parametrize(("mode", "stream"), WAYS)
+@pytest.mark.parametrize(("surface", "mode", "stream"), WATCHED)
 @pytest.mark.parametrize("script", [counting(), always(OURS)], ids=["too often", "the same"])
 async def test_a_refusal_leaves_no_call_as_the_last_thing(
     surface: Surface, protocol: Surface, mode: Mode, stream: bool, script: Script
 ):
-    if is_unwatched(surface, mode, stream=stream):
-        pytest.skip("no callback is asked")
-
     came = await ask(
         script, answering(), surface=surface, protocol=protocol, mode=mode, stream=stream
     )
@@ -204,12 +212,8 @@ async def test_a_refusal_leaves_no_call_as_the_last_thing(
         assert came.rows[-1][0] in {"message_stop", ""}
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-@pytest.mark.parametrize(("mode", "stream"), WAYS)
+@pytest.mark.parametrize(("surface", "mode", "stream"), WATCHED)
 async def test_a_refusal_leaves_the_clients_calls(surface: Surface, mode: Mode, stream: bool):
-    if is_unwatched(surface, mode, stream=stream):
-        pytest.skip("no callback is asked")
-
     came = await ask(always(OURS, CLIENTS), answering(), surface=surface, mode=mode, stream=stream)
 
     calls = [name for kind, name in came.content if kind == "tool_use"]
@@ -252,6 +256,89 @@ async def test_a_turn_that_is_nothing_but_a_refused_call_ends_cleanly():
     assert (came.content, came.reason) == ([], "end_turn")
     assert came.body["id"]
     assert came.body["usage"]["output_tokens"] == 10
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_of_a_tools_calls_only_those_that_were_named_are_taken_out(surface: Surface):
+    calls = [replace(OURS, id="toolu_a"), replace(OURS, id="toolu_b", input={"q": "y"})]
+
+    async def first(self: Any, response: Any, **_: Any) -> tuple[bool, Raw]:
+        return True, {
+            "tool_calls": [each for each in response.content if each.get("id") == "toolu_a"]
+        }
+
+    own = planning(async_should_run_agentic_loop=first, terminate=True)
+    came = await ask(says("so. ", calls=calls), own, surface=surface)
+
+    assert "toolu_a" not in str(came.body)
+    assert "toolu_b" in str(came.body)
+    assert came.reason == "tool_use"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_call_that_is_named_without_an_id_is_taken_out_by_its_name(surface: Surface):
+    own = planning(
+        async_should_run_agentic_loop=gives((True, {"tool_calls": [{"name": "ours"}]})),
+        terminate=True,
+    )
+
+    came = await ask(MIXED, own, surface=surface)
+
+    assert came.content == [("text", MIXED.text), ("tool_use", "clients")]
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_body_without_its_calls_is_another_one(surface: Surface):
+    whole = message(MIXED) if surface is MESSAGES else completion(MIXED)
+    before = deepcopy(whole)
+
+    left = without_calls(surface, whole, {0, 1, 2})
+
+    assert whole == before
+    assert left != whole
+    assert left["usage"] == whole["usage"]
+
+
+def test_a_refusal_has_a_type_that_says_why():
+    assert issubclass(AgenticLoopLimitError, AgenticLoopSafetyError)
+    assert issubclass(AgenticLoopSafetyError, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [(counting(), "was asked again 3 times, the limit"), (always(OURS), "makes the same calls")],
+)
+async def test_a_refusal_stands_in_the_log(
+    script: Script, said: str, caplog: pytest.LogCaptureFixture
+):
+    await ask(script, answering())
+
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(("deployed", "rounds"), [(1, 2), (None, 3)])
+async def test_a_deployments_limit_goes_before_that_of_the_shipped_search(
+    deployed: int | None, rounds: int
+):
+    search = WebSearch(gives_text, max_agentic_loops=2)
+    tools = [{"type": "web_search_20250305", "name": "web_search"}]
+    model = Deployment(
+        "anthropic/m", base_url="http://127.0.0.1:9", api_key=KEY, max_agentic_loops=deployed
+    )
+
+    with named_models({"main": partial(DeployedModel, model)}):
+        came = await ask(searching, search, tools=tools, deployment={"max_agentic_loops": deployed})
+
+    assert len(came.sent) == rounds
+
+
+async def gives_text(query: str) -> str:
+    return query
+
+
+def searching(asked: Asked) -> Told:
+    said = [each for each in asked.body["messages"] if each["role"] == "assistant"]
+    return says(calls=[call("litellm_web_search", query=f"{len(said)}")])
 
 
 @pytest.mark.parametrize("surface", SURFACES)
