@@ -92,22 +92,23 @@ def _checked(surface: Surface, body: object) -> dict[str, Any]:
 def _check_members(told: dict[str, Any], messages: list[object]) -> None:
     """Refuse what no protocol has, and what could not be turned into another one's words."""
     for name in ("tools", "functions"):
-        if told.get(name) is not None and not _are_objects(told[name]):
+        if not _are_objects(told.get(name) or []):
             raise _bad(f"{name}: it is a list of objects")
     for place, message in enumerate(messages):
         if not isinstance(message, dict):
             raise _bad(f"messages.{place}: it is an object with role and content")
         content = cast("dict[str, object]", message).get("content")
-        is_list = isinstance(content, list)
-        if is_list and not _are_objects(cast("object", content), "type"):
+        if isinstance(content, list) and not _have_types(cast("list[object]", content)):
             raise _bad(f"messages.{place}.content: its parts are objects with a type")
 
 
-def _are_objects(value: object, member: str = "") -> bool:
-    if not isinstance(value, list):
-        return False
-    each = cast("list[object]", value)
-    return all(isinstance(one, dict) and (not member or member in one) for one in each)
+def _are_objects(value: object) -> bool:
+    listed = cast("list[object]", value) if isinstance(value, list) else [None]
+    return all(isinstance(each, dict) for each in listed)
+
+
+def _have_types(parts: list[object]) -> bool:
+    return all(isinstance(each, dict) and "type" in each for each in parts)
 
 
 def _mode(request: Request, desk: Desk, asked: GatewayRequest) -> Mode:

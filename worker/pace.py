@@ -117,7 +117,7 @@ class Pace:
             pause = timedelta(milliseconds=wait)
             if is_paused and not (request.waits and patience.lasts(pause)):
                 raise RateLimited(
-                    f"the model {port.name!r} may not be asked for {pause}, since its provider "
+                    f"the model {port.name!r} may not be asked for {pause.total_seconds():.3g} s, since its provider "
                     "turned requests away; the turn does not wait that long",
                     retry_after=pause,
                 )

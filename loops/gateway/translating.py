@@ -12,6 +12,7 @@ from loops.providers.openai_request import to_wire
 from loops.providers.told import fields, whole_number, word
 from loops.providers.vendors import Dialect
 
+from .answering import listed
 from .rounds import Surface
 from .shapes import THOUGHTS, calls_of, canonical, tool_spec
 from .wishes import params_of, unforced, wishes_of
@@ -84,8 +85,7 @@ def _front(body: Mapping[str, Any], messages: list[Message]) -> tuple[str, list[
 
 
 def _tools(body: Mapping[str, Any]) -> list[Raw]:
-    tools: Sequence[object] = body.get("tools") or []
-    legacy: Sequence[object] = body.get("functions") or []
+    tools, legacy = listed(body.get("tools")), listed(body.get("functions"))
     return [*map(fields, tools), *({"type": "function", "function": each} for each in legacy)]
 
 

@@ -44,6 +44,12 @@ KEPT_FOR = timedelta(seconds=15)
 LEFT = timedelta(milliseconds=200)
 """How long the rest of an answer may take, when its reply is over."""
 
+AT_ONCE = 1024 * 1024
+"""How many bytes of a request are sent in one go at most."""
+
+PIECE = 256 * 1024
+"""How many of a longer one."""
+
 REFUSAL = 64 * 1024
 """How many bytes of a refusal are read."""
 
@@ -196,12 +202,18 @@ async def posted(client: httpx.AsyncClient, asked: Exchange) -> AsyncGenerator[h
     async with client.stream(
         "POST",
         asked.url,
-        content=asked.body,
-        headers=headers,
+        content=asked.body if len(asked.body) <= AT_ONCE else _in_pieces(asked.body),
+        headers={**headers, "content-length": str(len(asked.body))},
         timeout=limits,
         follow_redirects=False,
     ) as response:
         yield response
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a long body in pieces, between which others have their turn."""
+    for at in range(0, len(body), PIECE):
+        yield body[at : at + PIECE]
 
 
 async def _refuse(response: httpx.Response, model: str, secret: str) -> None:

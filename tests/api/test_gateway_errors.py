@@ -21,6 +21,7 @@ from tests.api.deployed import (
 )
 from tests.gateway.upstream import Told, fails, says
 from tests.loops.providers.service import Answer
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         yield gateway
 
 
-STATUSES = [400, 401, 403, 404, 413, 500, 503, 529]
+STATUSES = [401, 404, 413, 500, 529]
 BOTH = pytest.mark.parametrize("stream", [True, False])
 EACH = pytest.mark.parametrize(("path", "model"), PAIRS)
 
@@ -161,12 +162,12 @@ def test_a_failure_is_not_asked_for_twice(gateway: Deployment, path: str, model:
     assert len(gateway.up.asked) == 1, "the caller's own program tries again"
 
 
-def test_no_log_has_the_key(gateway: Deployment, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_log_has_the_key(gateway: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     gateway.plays(fails(401, "authentication_error", f"no such key: {key_of('claude')}"))
 
     gateway.post(MESSAGES, asking(MESSAGES))
 
-    assert "failed" in caplog.text
+    await wait_until(lambda: "failed" in caplog.text, for_="the worker's log")
     assert KEY not in caplog.text
 
 

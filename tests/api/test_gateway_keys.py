@@ -24,7 +24,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 
 
 def ask(gateway: Deployment, path: str, shown: dict[str, str], query: str = "") -> httpx.Response:
-    with httpx.Client(base_url=gateway.url, timeout=20) as client:
+    with gateway.client(None) as client:
         headers = httpx.Headers([(name, value.encode()) for name, value in shown.items()])
         if path == "/v1/models":
             return client.get(path + query, headers=headers)
@@ -99,7 +99,7 @@ def test_whoever_speaks_anthropics_protocol_is_refused_its_models_in_it(
 
 
 def test_without_a_key_no_body_is_read(gateway: Deployment) -> None:
-    with httpx.Client(base_url=gateway.url) as client:
+    with gateway.client(None) as client:
         answer = client.post(CHAT, content=b"{" * 100, headers={"content-type": "text/plain"})
 
     assert answer.status_code == 401

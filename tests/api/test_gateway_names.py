@@ -104,7 +104,6 @@ async def test_a_body_past_the_limit_is_413_without_reading_the_rest(
 
 
 # The remark is on bodies of more than a megabyte; to send one takes a few milliseconds here.
-@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
 def test_a_body_of_many_megabytes_goes_through(gateway: Deployment) -> None:
     gateway.plays(says("hello"))
     text = "x" * (12 * 1024 * 1024)

@@ -291,33 +291,42 @@ async def test_a_rule_is_for_the_text_of_chats_alone(surface: Surface, told: Any
     assert (came.failure, came.error) == (None, None)
 
 
-@pytest.mark.parametrize("surface", SURFACES)
-async def test_a_stream_is_wrapped_on_its_way_out(redis_url: str, surface: Surface):
-    seen: list[Raw] = []
+def wrapping(seen: list[Any]) -> Any:
+    """Return a callback that sees what it wraps, and writes a word in capitals."""
 
     async def wrap(
         self: Any, user_api_key_dict: Any, response: AsyncIterator[Any], request_data: Raw
     ) -> AsyncIterator[Any]:
-        seen.append({"user": user_api_key_dict.api_key, "model": request_data["model"]})
+        seen.append((user_api_key_dict.user_id, request_data["model"]))
         async for chunk in response:
             seen.append(chunk)
             yield chunk.replace(b"found", b"FOUND") if isinstance(chunk, bytes) else chunk
 
-    own = answering(**{WRAPPER: wrap})
-    async with whole(redis_url, TWO, own, protocol=surface) as gateway:
-        answer = await gateway.post(surface, mode="merged", stream=True)
+    return answering(**{WRAPPER: wrap})
 
-    frames = frames_of(answer.text)
-    assert seen[0]["model"] == "main"
-    assert {type(each).__name__ for each in seen[1:]} == {
-        "bytes" if surface is MESSAGES else "Answer"
-    }
-    if surface is MESSAGES:
-        assert [name for name, _ in frames].count("message_start") == 1
-        assert '"FOUND' in answer.text
-    else:
-        assert frames[-1] == ("", "[DONE]")
-        assert all(each.choices is not None for each in seen[1:])
+
+async def test_a_message_is_wrapped_as_bytes_on_its_way_out(redis_url: str):
+    seen: list[Any] = []
+
+    async with whole(redis_url, TWO, wrapping(seen)) as gateway:
+        answer = await gateway.post(MESSAGES, mode="merged", stream=True)
+
+    assert seen[0] == ("default", "main")
+    assert {type(each) for each in seen[1:]} == {bytes}
+    assert '"FOUND' in answer.text
+    names = [name for name, _ in frames_of(answer.text)]
+    assert (names.count("message_start"), names[-1]) == (1, "message_stop")
+
+
+async def test_a_chat_is_wrapped_as_chunks_on_its_way_out(redis_url: str):
+    seen: list[Any] = []
+
+    async with whole(redis_url, TWO, wrapping(seen), protocol=CHAT) as gateway:
+        answer = await gateway.post(CHAT, mode="merged", stream=True)
+
+    assert {each.object for each in seen[1:]} == {"chat.completion.chunk"}
+    assert {each.choices[0].index for each in seen[1:] if each.choices} == {0}
+    assert frames_of(answer.text)[-1] == ("", "[DONE]")
 
 
 @pytest.mark.parametrize("surface", SURFACES)
