@@ -117,7 +117,7 @@ class Pace:
             pause = timedelta(milliseconds=wait)
             if is_paused and not (request.waits and patience.lasts(pause)):
                 raise RateLimited(
-                    f"the model {port.name!r} may not be asked for {pause.total_seconds():.3g} s, since its provider "
+                    f"the model {port.name!r} may not be asked for {_told(pause)}, since its provider "
                     "turned requests away; the turn does not wait that long",
                     retry_after=pause,
                 )
@@ -155,6 +155,10 @@ class Pace:
 def _is_metered(port: ModelPort) -> TypeGuard[MeteredPort]:
     """Say whether a port is metered: each turn asks, and the protocol's own answer takes long."""
     return hasattr(port, "account") and hasattr(port, "limits")
+
+
+def _told(pause: timedelta) -> str:
+    return f"{pause.total_seconds():.3g} s"
 
 
 class PacedModel:
