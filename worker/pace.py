@@ -117,8 +117,8 @@ class Pace:
             pause = timedelta(milliseconds=wait)
             if is_paused and not (request.waits and patience.lasts(pause)):
                 raise RateLimited(
-                    f"the model {port.name!r} may not be asked for {_told(pause)}, since its provider "
-                    "turned requests away; the turn does not wait that long",
+                    f"the model {port.name!r} may not be asked for {_told(pause)}, since its "
+                    "provider turned requests away; the turn does not wait that long",
                     retry_after=pause,
                 )
             if pause > LONGEST_SLEEP:
