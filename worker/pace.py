@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
-from typing import TypeGuard, cast
+from typing import Any, TypeGuard, cast
 
 import orjson
 from redis.exceptions import RedisError
@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 from loops.closing import closing
 from loops.errors import RateLimited
 from loops.messages import Usage
-from loops.model import MeteredPort, ModelPort, ModelRequest, ask
+from loops.model import Limits, MeteredPort, ModelPort, ModelRequest, ask
 from loops.providers.failures import LONGEST_WAIT
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 from loops.tasks import overlook
@@ -76,6 +76,26 @@ class Patience:
         return now + longer.total_seconds() < self._ends
 
 
+FREE = 1.0
+"""Seconds for which an account counts as free that was free when the server was asked last: for so
+long another worker may still ask after its provider has turned somebody away."""
+
+
+class _Free:
+    """An account that was free at some time of the server."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        self._heard = monotonic()
+
+    def lasts(self) -> bool:
+        return monotonic() - self._heard < FREE
+
+    def now(self) -> int:
+        """Return the server's time, in ms."""
+        return self._at + round((monotonic() - self._heard) * 1000)
+
+
 class Pace:
     """Lets models be asked at the pace that their providers allow."""
 
@@ -83,6 +103,7 @@ class Pace:
         """`patience` is how long a request is made again, before its error is the caller's."""
         self._link = link
         self._keys = keys
+        self._free: dict[str, _Free] = {}
         self.patience = patience
 
     def over(self, port: ModelPort, held_up: HeldUp = nullcontext) -> ModelPort:
@@ -104,6 +125,10 @@ class Pace:
             RateLimited: When the provider wants nobody to ask for longer than the patience lasts.
         """
         limits = port.limits
+        free = self._free.get(port.account)
+        if free is not None and limits == Limits() and free.lasts():
+            self._count(port)
+            return Admission(free.now(), 0)
         takes = tokens_of(request) if limits.tokens else 0
         account, window = self._names(port)
         keys = [account, window, self._keys.providers]
@@ -113,7 +138,9 @@ class Pace:
             told = await insist(self._link, "admit", keys=keys, arguments=arguments)
             wait, now, is_paused = cast("list[int]", told)
             if wait == 0:
+                self._free[port.account] = _Free(now)
                 return Admission(now, takes)
+            self._free.pop(port.account, None)
             pause = timedelta(milliseconds=wait)
             if is_paused and not (request.waits and patience.lasts(pause)):
                 raise RateLimited(
@@ -126,10 +153,28 @@ class Pace:
             spread = random.random() * SPREAD  # noqa: S311 - no secret hangs on it
             await asyncio.sleep((min(pause, LONGEST_SLEEP) + spread).total_seconds())
 
+    def _count(self, port: MeteredPort) -> None:
+        """Count a request that waits for nobody; what is heard of a pause holds for others."""
+        account, window = self._names(port)
+        member = orjson.dumps([port.account, port.name])
+        keys = [account, window, self._keys.providers]
+
+        def answered(told: asyncio.Future[Any]) -> None:
+            failed = told.cancelled() or told.exception() is not None
+            if failed or told.result()[0]:
+                self._free.pop(port.account, None)
+            else:
+                self._free[port.account] = _Free(told.result()[1])
+
+        # While the server is away nothing is counted, and nobody is taken for free.
+        with suppress(RedisError):
+            self._link.send_script("admit", keys, [member, 0, 0, 0]).add_done_callback(answered)
+
     async def turned_away(
         self, port: MeteredPort, admission: Admission, after: timedelta | None
     ) -> None:
         """Let nobody ask with the port's key before its provider wants to be asked again."""
+        self._free.pop(port.account, None)
         asked = "" if after is None else round(min(after, LONGEST_WAIT) / timedelta(milliseconds=1))
         account, _ = self._names(port)
         await insist(self._link, "pause_account", keys=[account], arguments=[asked, admission.at])

@@ -129,9 +129,16 @@ class Publisher:
     def say(
         self, kind: str, data: dict[str, Any], *, turn: int | None = None, opens: str | None = None
     ) -> None:
-        """Publish an event of the runtime's own; `opens` is the key of a turn that it opens."""
+        """Publish an event of the runtime's own; `opens` is the key of a turn that it opens.
+
+        That a turn begins may wait for what it says.
+        """
         self._outbox.put(kind, data, turn=turn, opens=opens)
-        self._flush_soon()
+        if opens is None:
+            self._flush_soon()
+        elif self._flush_due is None:
+            self._flush_due = self._loop.call_later(self._window, self._flush_late)
+            self._is_due_now = False
 
     def say_once(self, kind: str, data: dict[str, Any]) -> None:
         """Publish an event of the runtime's own, unless an earlier pass has at this point."""

@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 from tests.worker.workshop import KEYS
 from worker.link import Link
 from worker.looking import ModelView, look_at_models, server_time
-from worker.pace import Pace, tokens_of
+from worker.pace import Pace, Patience, tokens_of
 
 REQUEST = ModelRequest("m", tuple(Messages.of("hello there, how are you?")))
 SAYS: list[ModelEvent] = [StreamStart("m"), TextStart(0), TextDelta(0, "hi")]
@@ -385,3 +385,17 @@ async def test_a_provider_that_replies_in_between_is_never_left_alone_for_long(
 
     assert service.asked == 12
     assert await now(any_link) - began < 6 * 1000
+
+
+async def test_a_worker_that_asks_without_waiting_hears_of_a_pause_by_it(any_link: Link):
+    first, second = (Pace(any_link, KEYS, patience=timedelta(0)) for _ in range(2))
+    service = Service()
+    await read(first.over(service))
+    admission = await second.admit(service, REQUEST, Patience(timedelta(0)))
+    await second.turned_away(service, admission, timedelta(seconds=60))
+
+    assert await read(first.over(service)) == [*SAYS, END]
+
+    await wait_until(lambda: service.account not in first._free, for_="the pause to be heard")
+    with pytest.raises(RateLimited):
+        await read(first.over(service))
