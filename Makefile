@@ -8,7 +8,7 @@ PYTEST := $(BIN)/pytest -p no:cacheprovider
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills \
+.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills test-load \
   mutants lock clean .ask-peers .let-others
 
 help: ## Say what can be made
@@ -56,6 +56,9 @@ test-documents: .venv/.tested ## Run the code of the public documents, and of ou
 
 test-kills: .venv/.tested ## Kill processes after every event (long)
 	$(PYTEST) -n 2 --dist load -m kills --timeout 900
+
+test-load: .venv/.tested ## Answer 500 streams at once while a worker is killed (long)
+	$(BIN)/python -m tests.gateway.load
 
 mutants: .venv/.tested ## Break the pure code in small ways, and see that tests notice (long)
 	$(BIN)/python -m tests.mutants
