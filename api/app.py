@@ -46,12 +46,15 @@ STREAMS: dict[str, Route] = {
 }
 
 HEADERS = [
+    "Anthropic-Beta",
+    "Anthropic-Version",
     "Authorization",
     "Cache-Control",
     "Content-Type",
     "Idempotency-Key",
     "Last-Event-ID",
     "X-Api-Key",
+    "X-Loopmill-Streaming",
     "X-Request-ID",
 ]
 """What pages of configured origins may send."""

@@ -62,7 +62,7 @@ async def _answer(request: Request, surface: Surface, operation: Operation = "cr
         surface,
         body,
         operation=operation,
-        headers={name: request.headers[name] for name in FORWARDED if name in request.headers},
+        headers=_forwarded(request),
         tenant=desk.tenant,
         key_id=desk.caller.key_id,
     )
@@ -71,6 +71,15 @@ async def _answer(request: Request, surface: Surface, operation: Operation = "cr
     created = await promptly(desk.office.resources.runs.create(desk.tenant, new))
     told = Told(asked, created.run_id, created.session_id, goes_on=new.idempotency is not None)
     return GatewayAnswer(desk, told)
+
+
+def _forwarded(request: Request) -> dict[str, str]:
+    """Return what of the headers goes on; one that came several times is one list."""
+    told = {name: ", ".join(request.headers.getlist(name)) for name in FORWARDED}
+    for name, value in told.items():
+        if not value.isascii():
+            raise _bad(f"{name}: it is text of ASCII characters")
+    return {name: value for name, value in told.items() if value}
 
 
 def _checked(surface: Surface, body: object) -> dict[str, Any]:

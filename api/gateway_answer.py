@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from loops.closing import closing
 from loops.errors import AlreadySettled, UnknownRun
 from loops.gateway.asked import GatewayRequest
-from loops.gateway.rendering import ping, sse
+from loops.gateway.rendering import error_rows, ping, sse
 from loops.gateway.telling import PlainTelling
 from loops.tasks import Owner
 
@@ -95,6 +95,10 @@ class GatewayAnswer(Response):
             )
         elif isinstance(telling, PlainTelling):
             await self._whole(telling, reading, send)
+        else:
+            # Callbacks that wrap the stream have left nothing of it.
+            await self._begin(send)
+            await self._send(send, {"type": "http.response.body", "body": b""})
 
     async def _whole(self, telling: PlainTelling, reading: Reading, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), self._request_id()]
@@ -112,15 +116,21 @@ class GatewayAnswer(Response):
         async with closing(chunks := self._chunks(reading)):
             async for chunk in chunks:
                 if not has_begun:
-                    headers = [*STREAM, self._request_id()]
-                    start = {"type": "http.response.start", "status": 200, "headers": headers}
-                    await self._send(send, start)
+                    await self._begin(send)
                 has_begun = True
                 body = {"type": "http.response.body", "body": chunk, "more_body": True}
                 await self._send(send, body)
         if has_begun:
-            await self._send(send, {"type": "http.response.body", "body": b""})
+            # Signs of life have no status any more that could tell of a failure.
+            failure, surface = reading.telling.failure, self._told.asked.surface
+            rest = b"" if failure is None else sse(error_rows(surface, failure))
+            await self._send(send, {"type": "http.response.body", "body": rest})
         return has_begun
+
+    async def _begin(self, send: Send) -> None:
+        headers = [*STREAM, self._request_id()]
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        await self._send(send, start)
 
     async def _chunks(self, reading: Reading) -> AsyncIterator[bytes]:
         asked = self._told.asked

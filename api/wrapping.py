@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
 from functools import partial
 from logging import getLogger
 from types import SimpleNamespace
@@ -16,11 +15,13 @@ from loops.closing import close
 from loops.gateway.answer import Answer
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.failing import failure_of
+from loops.gateway.json_rows import dumped
 from loops.gateway.neighbours import failure_by
-from loops.gateway.planning import fields_of
-from loops.gateway.rendering import error_rows, ping, sse
+from loops.gateway.planning import CallbackFailed, fields_of
+from loops.gateway.rendering import ping, sse
 from loops.gateway.rounds import Surface
-from loops.guard import Raised, outcome_of
+from loops.guard import Raised, outcome_of, outcome_of_call
+from loops.jsonable import clean_text, cut_text, jsonable
 from loops.tasks import Owner
 
 from .gateway_reading import Reading
@@ -46,7 +47,7 @@ async def wrapped(
         items = method(user_api_key_dict=user, response=items, request_data=dict(asked.body))
         sources.append(items)
     try:
-        async for chunk in _written(items, asked.surface, reading.quiet):
+        async for chunk in _written(items, asked.surface, reading):
             yield chunk
     finally:
         for source in reversed(sources):
@@ -63,35 +64,42 @@ async def _items(reading: Reading, surface: Surface) -> AsyncIterator[Any]:
 
 
 async def _written(
-    items: AsyncIterator[Any], surface: Surface, quiet: timedelta
+    items: AsyncIterator[Any], surface: Surface, reading: Reading
 ) -> AsyncIterator[bytes]:
     has_any, owner = False, Owner()
     try:
         while True:
             # A callback may take its time; what it waits for goes on meanwhile.
-            coming = owner.start(outcome_of(partial(anext, items, None)), name="wrapped stream")
-            while not (await asyncio.wait({coming}, timeout=quiet.total_seconds()))[0]:
+            coming = owner.start(outcome_of(partial(anext, items, _END)), name="wrapped stream")
+            while not (await asyncio.wait({coming}, timeout=reading.quiet.total_seconds()))[0]:
                 yield ping(surface)
             item = coming.result()
-            if item is None:
+            if item is _END:
                 break
             has_any = True
-            if isinstance(item, Raised):
-                logger.error("! a callback that wraps a stream raised %s", item.text)
-                failure = failure_by(item.error) or failure_of(item.error)
-                yield sse(error_rows(surface, failure))
+            chunk = item if isinstance(item, Raised) else outcome_of_call(partial(_bytes, item))
+            if isinstance(chunk, Raised):
+                logger.error("! a callback that wraps a stream raised %s", chunk.text)
+                failure = failure_by(chunk.error) or failure_of(chunk.error)
+                yield sse(reading.telling.fail(failure))
                 return
-            yield _bytes(item)
+            yield chunk
     finally:
         await owner.close()
-    if has_any and surface is Surface.CHAT:
+    if has_any and surface is Surface.CHAT and reading.telling.failure is None:
         yield sse([("", DONE)])
+
+
+_END = object()
+"""What stands for the end of a stream, which no callback gives."""
 
 
 def _bytes(item: Any) -> bytes:
     if isinstance(item, bytes):
         return item
     if isinstance(item, str):
-        return item.encode()
+        return clean_text(item).encode()
     told = item.model_dump() if isinstance(item, Answer) else fields_of(item)
-    return sse([("", orjson.dumps(told).decode())])
+    if told is None:
+        raise CallbackFailed(f"a callback that wraps a stream gave {cut_text(repr(item), 100)}")
+    return sse([("", dumped(jsonable(told)))])

@@ -103,7 +103,7 @@ async def once(runtime: Runtime, name: str, give: Callable[[], Awaitable[Raw]]) 
     """
     is_ours = False
 
-    async def begin() -> bool:
+    def begin() -> bool:
         nonlocal is_ours
         is_ours = True
         return True
@@ -116,7 +116,7 @@ async def once(runtime: Runtime, name: str, give: Callable[[], Awaitable[Raw]]) 
             )
         return await give()
 
-    await runtime.step(f"{name}:begun", begin)
+    await runtime.note(name, begin)
     return await to_its_end(runtime.step(name, given), name=name)
 
 

@@ -166,7 +166,7 @@ async def test_a_builder_that_has_begun_is_finished_and_recorded_when_its_caller
 
     assert (done.is_set(), len(gateway.up.requests)) == (True, 1)
     finished = [event.data["name"] for event in events if event.type == "step.finished"]
-    assert finished == ["plan:0:0:Mine:begun", "plan:0:0:Mine"]
+    assert finished == ["plan:0:0:Mine"]
     assert events[-1].type == "run.cancelled"
 
 
