@@ -14,9 +14,9 @@ from loops.gateway.asked import GatewayRequest
 from loops.gateway.rounds import RoundEnd, Surface
 from loops.gateway.rows import packed
 from loops.gateway.translating import model_request
+from loops.gateway.usages import is_usage_wanted
 from loops.guard import renaming
 from loops.history import repair
-from loops.providers.told import fields
 from worker.new_run import NewRun
 
 from .errors import Refusal
@@ -75,14 +75,13 @@ class AgentReading:
     def _begun(self) -> AgentRounds:
         asked, number = self._asked, self._run_id.removeprefix("run_")
         prefix = "msg_" if asked.surface is Surface.MESSAGES else "chatcmpl-"
-        options = fields(asked.body.get("stream_options"))
         return AgentRounds(
             asked.surface,
             streams=asked.streams,
             id=f"{prefix}{number}",
             model=asked.model,
             created=int(time()),
-            tells_usage=options.get("include_usage") is True,
+            tells_usage=is_usage_wanted(asked.body),
         )
 
     def feed(self, event: AgentEvent) -> list[AgentEvent]:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from loops.errors import SetupError
-from loops.gateway.registering import Found, overridden, silences
+from loops.gateway.methods import overridden
+from loops.gateway.registering import Found, silences
 from worker.configuration import Configuration, ConfigurationError, read_configuration
 from worker.configured_model import ModelEntry
 from worker.settings import SettingsError, show_duration

@@ -146,6 +146,8 @@ def _whole_app(app: str, environment: Mapping[str, str], *, reloads: bool) -> Ch
         loaded = load_elsewhere(app, environment)
         configuration = environment.get(f"{PREFIX}CONFIG", "").strip()
         files = [Path(file) for file in (*loaded.files, configuration) if file]
+        # Callbacks lie beside the configuration, and not all of them are imported by the app.
+        files += Path(configuration).parent.glob("*.py") if configuration else ()
         if loaded.problem is None:
             return Changes(partial(iter, files), since=since)
         if not reloads:

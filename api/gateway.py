@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from loops.agentic import GATEWAY
 from loops.errors import InvalidInput, UnknownModel
-from loops.gateway.asked import GatewayRequest, Operation
+from loops.gateway.asked import PASSED_ON, GatewayRequest, Operation
 from loops.gateway.rounds import Mode, Surface
 from loops.gateway.translating import cleaned_body
 from loops.model import configured_models
@@ -36,9 +36,6 @@ MODES = [each.value for each in Mode]
 STREAMING = "x-loopmill-streaming"
 """The header by which a caller names the mode."""
 
-FORWARDED = ("anthropic-beta", "anthropic-version")
-"""The caller's headers that go on to a provider that speaks the same protocol."""
-
 
 async def answer_messages(request: Request) -> Response:
     """Answer a request in the words of Anthropic's Messages."""
@@ -57,7 +54,7 @@ async def count_tokens(request: Request) -> Response:
 
 async def _answer(request: Request, surface: Surface, operation: Operation = "create") -> Response:
     desk = desk_of(request)
-    body = _checked(surface, await read_json(request, limit=BODY_LIMIT))
+    body = _checked(await read_json(request, limit=BODY_LIMIT))
     asked = GatewayRequest(
         surface,
         body,
@@ -75,18 +72,18 @@ async def _answer(request: Request, surface: Surface, operation: Operation = "cr
 
 def _forwarded(request: Request) -> dict[str, str]:
     """Return what of the headers goes on; one that came several times is one list."""
-    told = {name: ", ".join(request.headers.getlist(name)) for name in FORWARDED}
+    told = {name: ", ".join(request.headers.getlist(name)) for name in PASSED_ON}
     for name, value in told.items():
         if not value.isascii():
             raise _bad(f"{name}: it is text of ASCII characters")
     return {name: value for name, value in told.items() if value}
 
 
-def _checked(surface: Surface, body: object) -> dict[str, Any]:
+def _checked(body: object) -> dict[str, Any]:
     """Return the body without what is not its caller's to say; the rest its provider checks."""
     if not isinstance(body, dict):
         raise InvalidInput("the body is an object with model and messages")
-    told = cleaned_body(surface, cast("dict[str, Any]", body))
+    told = cleaned_body(cast("dict[str, Any]", body))
     model, messages = told.get("model"), told.get("messages")
     if not isinstance(model, str) or not 0 < len(model) <= 200:
         raise _bad("model: it is the name of a model, as text")

@@ -85,7 +85,8 @@ class GatewayAnswer(Response):
             async for _ in reading.pieces():
                 # A body that is not there yet cannot be begun.
                 continue
-            await reading.to_its_end()
+            if telling.failure is None:
+                await reading.to_its_end()
         elif await self._stream(reading, send):
             return
         if telling.failure is not None:

@@ -142,6 +142,22 @@ def _step(_: Teller, seen: Seen) -> str | None:
     return f"· {in_a_line(str(told['step']))}" if told.get("step") else None
 
 
+def _round(_: Teller, seen: Seen) -> str | None:
+    told = _value(seen)
+    taken = len(told.get("claimed") or ())
+    calls = f"{taken} call{'' if taken == 1 else 's'}"
+    return {
+        "again": f"↻ a callback has answered {calls}; asked again",
+        "closed": f"· turn ended, without {calls} of the reply",
+        "cut": "! the provider broke off",
+    }.get(str(told.get("outcome")))
+
+
+def _plan(_: Teller, seen: Seen) -> str | None:
+    kind, *_place, name = str(seen.data.get("name")).split(":")
+    return f"· plan of {in_a_line(name)}" if kind == "plan" and len(_place) == 2 else None
+
+
 def _hook(_: Teller, seen: Seen) -> str:
     asked: dict[str, Any] = seen.data.get("metadata") or {}
     about = (
@@ -183,7 +199,9 @@ def _always(line: str) -> Callable[[Teller, Seen], str]:
 
 _LINES: dict[str, Callable[[Teller, Seen], str | None]] = {
     "custom.callout": _callout,
+    "custom.round": _round,
     "custom.step": _step,
+    "step.finished": _plan,
     "hook.opened": _hook,
     "turn.started": _turn,
     "turn.reset": _reset,

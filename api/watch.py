@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loops.gateway.answering import listed
+from loops.gateway.answering import name_of
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.claims import GATES
-from loops.gateway.custom_logger import overrides
-from loops.gateway.rounds import Surface
+from loops.gateway.methods import WRAPPER, overrides, own_tools
 from loops.gateway.settings import GatewaySettings
-from loops.providers.told import fields, word
-
-WRAPPER = "async_post_call_streaming_iterator_hook"
+from loops.providers.told import listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +28,9 @@ class Watch:
 
     def holds(self, asked: GatewayRequest) -> bool:
         """Say whether the request has a tool whose calls no caller is to see."""
-        own = {name for each in self.callbacks for name in _own_tools(each)}
-        return not own.isdisjoint(_tools(asked))
+        own = {name for each in self.callbacks for name in own_tools(each)}
+        return not own.isdisjoint(map(name_of, listed(asked.body.get("tools"))))
 
     def wrappers(self) -> list[object]:
         """Return the callbacks that wrap streams, the innermost first."""
         return [each for each in self.callbacks if overrides(each, WRAPPER)]
-
-
-def _own_tools(callback: object) -> frozenset[str]:
-    names: frozenset[str] = getattr(callback, "server_fulfilled_tool_names", frozenset[str]())
-    return names
-
-
-def _tools(asked: GatewayRequest) -> set[str]:
-    tools = [fields(each) for each in listed(asked.body.get("tools"))]
-    if asked.surface is Surface.MESSAGES:
-        return {word(each.get("name")) for each in tools}
-    return {word(fields(each.get("function")).get("name")) for each in tools}

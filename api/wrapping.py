@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from logging import getLogger
-from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -14,8 +13,10 @@ import orjson
 from loops.closing import close
 from loops.gateway.answer import Answer
 from loops.gateway.asked import GatewayRequest
+from loops.gateway.call import user_of
 from loops.gateway.failing import failure_of
-from loops.gateway.json_rows import dumped
+from loops.gateway.json_rows import DONE, dumped, is_done
+from loops.gateway.methods import WRAPPER
 from loops.gateway.neighbours import failure_by
 from loops.gateway.planning import CallbackFailed, fields_of
 from loops.gateway.rendering import ping, sse
@@ -25,11 +26,8 @@ from loops.jsonable import clean_text, cut_text, jsonable
 from loops.tasks import Owner
 
 from .gateway_reading import Reading
-from .watch import WRAPPER
 
 logger = getLogger(__name__)
-
-DONE = "[DONE]"
 
 
 async def wrapped(
@@ -39,67 +37,69 @@ async def wrapped(
 
     Of Messages they get the bytes of each event, of a chat completion its chunks, as dicts.
     """
-    items: AsyncIterator[Any] = _items(reading, asked.surface)
-    sources = [items]
+    stream: AsyncIterator[Any] = _pieces(reading, asked.surface)
+    sources = [stream]
     for wrapper in wrappers:
-        user = SimpleNamespace(api_key=asked.key_id, user_id=asked.tenant)
         method = getattr(wrapper, WRAPPER)
-        items = method(user_api_key_dict=user, response=items, request_data=dict(asked.body))
-        sources.append(items)
+        stream = method(
+            user_api_key_dict=user_of(asked), response=stream, request_data=dict(asked.body)
+        )
+        sources.append(stream)
     try:
-        async for chunk in _written(items, asked.surface, reading):
+        async for chunk in _written(stream, asked.surface, reading):
             yield chunk
     finally:
         for source in reversed(sources):
             await close(source)
 
 
-async def _items(reading: Reading, surface: Surface) -> AsyncIterator[Any]:
+async def _pieces(reading: Reading, surface: Surface) -> AsyncIterator[Any]:
     async for rows in reading.pieces():
         for row in rows:
             if surface is Surface.MESSAGES:
                 yield sse([row])
-            elif row[1] != DONE:
+            elif not is_done(row):
                 yield Answer(orjson.loads(row[1]))
 
 
 async def _written(
-    items: AsyncIterator[Any], surface: Surface, reading: Reading
+    stream: AsyncIterator[Any], surface: Surface, reading: Reading
 ) -> AsyncIterator[bytes]:
     has_any, owner = False, Owner()
     try:
         while True:
             # A callback may take its time; what it waits for goes on meanwhile.
-            coming = owner.start(outcome_of(partial(anext, items, _END)), name="wrapped stream")
+            coming = owner.start(outcome_of(partial(anext, stream, _END)), name="wrapped stream")
             while not (await asyncio.wait({coming}, timeout=reading.quiet.total_seconds()))[0]:
                 yield ping(surface)
-            item = coming.result()
-            if item is _END:
+            piece = coming.result()
+            if piece is _END:
                 break
             has_any = True
-            chunk = item if isinstance(item, Raised) else outcome_of_call(partial(_bytes, item))
+            chunk = piece if isinstance(piece, Raised) else outcome_of_call(partial(_bytes, piece))
             if isinstance(chunk, Raised):
                 logger.error("! a callback that wraps a stream raised %s", chunk.text)
                 failure = failure_by(chunk.error) or failure_of(chunk.error)
-                yield sse(reading.telling.fail(failure))
+                if rows := reading.telling.fail(failure):
+                    yield sse(rows)
                 return
             yield chunk
     finally:
         await owner.close()
     if has_any and surface is Surface.CHAT and reading.telling.failure is None:
-        yield sse([("", DONE)])
+        yield sse([DONE])
 
 
 _END = object()
 """What stands for the end of a stream, which no callback gives."""
 
 
-def _bytes(item: Any) -> bytes:
-    if isinstance(item, bytes):
-        return item
-    if isinstance(item, str):
-        return clean_text(item).encode()
-    told = item.model_dump() if isinstance(item, Answer) else fields_of(item)
+def _bytes(piece: Any) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    if isinstance(piece, str):
+        return clean_text(piece).encode()
+    told = piece.model_dump() if isinstance(piece, Answer) else fields_of(piece)
     if told is None:
-        raise CallbackFailed(f"a callback that wraps a stream gave {cut_text(repr(item), 100)}")
+        raise CallbackFailed(f"a callback that wraps a stream gave {cut_text(repr(piece), 100)}")
     return sse([("", dumped(jsonable(told)))])

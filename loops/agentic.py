@@ -15,7 +15,7 @@ from .events import AgentEvent
 from .gateway.asked import request_of
 from .gateway.asking import Asked
 from .gateway.call import MOST_LOOPS, Call
-from .gateway.chain import Chain
+from .gateway.chain import POST, Chain
 from .gateway.deciding import Decision, decide
 from .gateway.ending import Ending, given_frames
 from .gateway.failing import failure_of
@@ -100,11 +100,11 @@ class Gateway:
                 yield event
             yield RoundEnd(Outcome.GIVEN).event()
             return
-        async with Chain() as chain:
+        async with Chain(self._settings.callback_timeout) as chain:
             while True:
                 port = self._port(call)
                 call = replace(call, limit=_limit(call, port))
-                asked = Asked(call, port, is_shown=not chain.changes)
+                asked = Asked(call, port, is_shown=not self._is_kept_back(call, chain))
                 async with closing(events := asked.events(runtime)):
                     async for event in events:
                         yield event  # noqa: ASYNC119 - `closing` only closes
@@ -126,6 +126,14 @@ class Gateway:
             port = RelayPort(self._resolve(name), call.surface)
             self._ports[name, call.surface] = port
         return port
+
+    def _is_kept_back(self, call: Call, chain: Chain) -> bool:
+        """Say whether a callback may put another reply in the place of the one to come.
+
+        One that nobody sees as it comes can be replaced by whoever takes up its own calls, too.
+        """
+        is_seen = call.asked.streams and call.asked.mode is not Mode.HOLD
+        return chain.changes or (not is_seen and bool(self._neighbours.having(POST)))
 
     async def _decided(self, runtime: Runtime, asked: Asked) -> Decision:
         if asked.is_cut:

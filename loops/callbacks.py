@@ -25,6 +25,7 @@ from .gateway.custom_logger import (
     AgenticLoopSafetyError,
     CustomLogger,
 )
+from .gateway.json_rows import is_done
 from .gateway.limits import loops_in
 from .gateway.registering import checked_callbacks
 from .gateway.rounds import Mode, Surface
@@ -125,9 +126,9 @@ class _Asking:
         telling = StreamTelling(self._surface, self._mode)
         async with stream, closing(events := _until_over(stream, telling)):
             async for event in events:
-                for _, data in telling.take(event):
-                    if data != "[DONE]":
-                        yield Answer(orjson.loads(data))  # noqa: ASYNC119 - it is closed with us
+                for row in telling.take(event):
+                    if not is_done(row):
+                        yield Answer(orjson.loads(row[1]))  # noqa: ASYNC119 - it is closed with us
 
 
 async def _until_over(stream: AgentStream, telling: StreamTelling) -> AsyncIterator[AgentEvent]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from api.gateway import BODY_LIMIT, MODES, STREAMING
 from api.gateway_answer import COST, USAGE
 from loops.callbacks import AgenticLoopPlan, AgenticLoopRequestPatch
-from loops.gateway.registering import METHODS
+from loops.gateway.methods import METHODS
 from loops.gateway.settings import LONGEST_PING, GatewaySettings
 from tests.api.deployed import lived
 from tests.gateway.upstream import call, in_turn, says, upstream

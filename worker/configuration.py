@@ -131,10 +131,10 @@ def named(configuration: Configuration, environ: Mapping[str, str]) -> Generator
         yield
 
 
-def _fault(first: ErrorDetails) -> str:
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+def _fault(fault: ErrorDetails) -> str:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
     place = place.removeprefix(".")
-    if first["type"] == "extra_forbidden":
+    if fault["type"] == "extra_forbidden":
         return f"{place} is nothing that is read; remove it, or mend its name"
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = str(fault["msg"]).removeprefix("Value error, ")
     return f"{place}: {message[:1].lower()}{message[1:]}"

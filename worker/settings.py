@@ -120,7 +120,9 @@ class Settings(BaseModel):
         "`redis+sentinel://h:26379,h2:26379/master/0`. Without it an embedded server is started.",
     )
     app: str | None = Field(None, description="Where agents and tools are: `module:name`.")
-    config: Path | None = Field(None, description="A configuration file (YAML): `model_list`, `callbacks`.")
+    config: Path | None = Field(
+        None, description="A configuration file (YAML): `model_list`, `callbacks`."
+    )
     api_keys: Annotated[tuple[SecretStr, ...], BeforeValidator(_keys)] = Field(
         (), description="Keys that the API accepts: `key` or `tenant:key`, with commas between."
     )

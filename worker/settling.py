@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from traceback import format_exception
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
 from loops.context import Context
-from loops.errors import ReplayDiverged, RunError
+from loops.errors import ProviderError, ReplayDiverged, RunError
 from loops.jsonable import clean_text, cut_text
 from loops.messages import Messages
 from loops.output import told_output
@@ -86,10 +86,16 @@ async def _send(runtime: QueueRuntime, context: Context, ending: Ending, seconds
 
 def _report(run_id: str, status: str, failure: dict[str, str], error: BaseException | None) -> None:
     """Say why a run did not complete; with the traceback where the user's own code raised."""
-    is_theirs = error is not None and (not isinstance(error, RunError) or error.__cause__)
-    where = "".join(format_exception(error)) if is_theirs else failure["message"]
+    where = "".join(format_exception(error)) if _is_a_fault(error) else failure["message"]
     # Half a character in an error's text must not keep the log from being written.
     logger.warning("! run %s %s %s: %s", run_id, status, failure["code"], clean_text(where))
+
+
+def _is_a_fault(error: BaseException | None) -> TypeGuard[BaseException]:
+    """Whether users' code raised what nobody meant: no failure of a service, no refusal."""
+    cause = error.__cause__ if isinstance(error, RunError) else error
+    is_meant = isinstance(getattr(cause, "status_code", None), int)
+    return cause is not None and not isinstance(cause, ProviderError) and not is_meant
 
 
 def _told(output: object) -> str:

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from loops.blocks import Raw
+from loops.providers.told import fields, listed
+
+from .message_fold import input_of
+from .shapes import THOUGHTS
 
 CHAT = frozenset({"chat_completions", "acompletion", "completion"})
 """What chat completions are called, by `_agentic_loop_api_surface` or by a `call_type`."""
-
-THINKING = frozenset({"thinking", "redacted_thinking"})
 
 ROOM = 1024
 """How many tokens a reply has for its text, beside what it thinks, where nobody said."""
@@ -63,7 +65,7 @@ def answered(
     results = [*zip(calls, texts, strict=True)]
     if not chat:
         said = [dict(each) for each in _dicts(member(response, "content"))]
-        thought = [each for each in said if each.get("type") in THINKING]
+        thought = [each for each in said if each.get("type") in THOUGHTS]
         told = [each for each in said if each.get("type") == "text" and each.get("text")]
         asked = [{key: each[key] for key in ("type", "id", "name", "input")} for each in calls]
         given = [
@@ -99,11 +101,6 @@ def member(value: object, name: str) -> Any:
     return None if value is None else getattr(value, name, None)
 
 
-def listed(value: object) -> list[Any]:
-    """Return a list as it is; nothing for what is none."""
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
 def _blocks_of_calls(response: object) -> list[Raw]:
     blocks = [dict(each) for each in _dicts(member(response, "content"))]
     uses = [
@@ -116,21 +113,13 @@ def _blocks_of_calls(response: object) -> list[Raw]:
 
 def _use(call: Mapping[str, Any]) -> Raw:
     function = call.get("function")
-    text = member(function, "arguments")
+    written = member(function, "arguments")
     return {
         "type": "tool_use",
         "id": call.get("id"),
         "name": member(function, "name"),
-        "input": _parsed(text),
+        "input": input_of(written) if isinstance(written, str) else fields(written),
     }
-
-
-def _parsed(text: object) -> Raw:
-    try:
-        value: object = json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return {"_raw": text}
-    return cast("Raw", value) if isinstance(value, dict) else {}
 
 
 def _chat(call: Mapping[str, Any]) -> Raw:

@@ -11,6 +11,9 @@ from .rounds import Mode, Surface
 BLOCK = "gateway_request"
 """The type of the one block that a gateway run has as its input."""
 
+PASSED_ON = ("anthropic-beta", "anthropic-version")
+"""The caller's headers that go on to a provider of his protocol."""
+
 Operation = Literal["create", "count_tokens"]
 
 
@@ -32,7 +35,7 @@ class GatewayRequest:
     @property
     def streams(self) -> bool:
         """Whether the caller wants the answer as it comes."""
-        return self.body.get("stream") is True
+        return self.operation == "create" and self.body.get("stream") is True
 
     @property
     def model(self) -> str:

@@ -11,14 +11,11 @@ from loops.reply import Frames
 from loops.runtime import Runtime
 
 from .call import Call
-from .chat_fold import fold_chat
-from .message_fold import fold_message
+from .folds import folded
+from .reasons import CUT
 from .relay import RelayPort
-from .rounds import Mode, Surface
+from .rounds import Mode
 from .rows import Row, Unpacker, packed
-
-CUT = "cut"
-"""The reason by which a round ends that its provider has broken off."""
 
 
 class Asked:
@@ -52,8 +49,7 @@ class Asked:
     def body(self) -> Raw:
         """Return the whole reply as a plain body."""
         if self._body is None:
-            fold = fold_message if self.call.surface is Surface.MESSAGES else fold_chat
-            self._body = fold(self._rows)
+            self._body = folded(self.call.surface, self._rows)
         return self._body
 
     async def events(self, runtime: Runtime) -> AsyncIterator[AgentEvent]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from loops.blocks import Raw
-from loops.providers.told import fields, word
+from loops.providers.told import fields, listed, objects, word
 
-from .chat_fold import objects
 from .json_rows import canonical, dumped
 from .message_fold import UNREADABLE, input_of
 from .reasons import chat_reason, reason_left, reason_of_chat
@@ -24,7 +23,7 @@ class CallIn:
     id: str
     name: str
     arguments: dict[str, Any]
-    """What is no JSON object stands under `_raw`, as it was written."""
+    """What is no JSON object stands under `UNREADABLE`, as it was written."""
 
     @property
     def fingerprint(self) -> tuple[str, str]:
@@ -92,8 +91,7 @@ def _without(body: Raw, places: Collection[int]) -> Raw:
 
 
 def _content(body: Raw) -> list[object]:
-    content = body.get("content")
-    return cast("list[object]", content) if isinstance(content, list) else []
+    return listed(body.get("content"))
 
 
 def _message(choice: Raw) -> Raw:

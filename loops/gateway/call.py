@@ -33,6 +33,11 @@ OURS = frozenset(
 """What of `kwargs` is ours to say in each round, and no field of a body."""
 
 
+def is_inner(name: str) -> bool:
+    """Say whether a name is one that callbacks tell each other, and no field of a body."""
+    return name.startswith(("_", "litellm_"))
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """Where a call stands."""
@@ -95,12 +100,12 @@ class Call:
         }
         return SimpleNamespace(model_call_details=details, litellm_call_id=self.id)
 
-    def user(self) -> SimpleNamespace:
-        """Return what stands in for the original library's caller: a name for its key, no key."""
-        tenant, key_id = self.asked.tenant, self.asked.key_id
-        return SimpleNamespace(
-            api_key=key_id, user_id=tenant, team_id=None, end_user_id=None, metadata={}
-        )
+
+def user_of(asked: GatewayRequest) -> SimpleNamespace:
+    """Return what stands in for the original library's caller: a name for its key, no key."""
+    return SimpleNamespace(
+        api_key=asked.key_id, user_id=asked.tenant, team_id=None, end_user_id=None, metadata={}
+    )
 
 
 def copied(value: object) -> Any:

@@ -3,19 +3,21 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, cast
 
 from loops.blocks import Raw
-from loops.guard import Raised, outcome_of
+from loops.guard import Raised
 from loops.jsonable import jsonable
 from loops.runtime import Runtime
 
 from .answer import Answer
 from .call import Call
-from .claims import name_of
-from .custom_logger import AgenticLoopPlan, overrides
+from .custom_logger import AgenticLoopPlan
+from .in_time import outcome_within
+from .methods import name_of, overrides
 from .planning import fields_of
 
 logger = logging.getLogger("loopmill.gateway")
@@ -40,9 +42,14 @@ class Link:
 
 
 class Chain:
-    """The plans of a call, in their order; when it is over, their callbacks clean up."""
+    """The plans of a call, in their order; when it is over, their callbacks clean up.
 
-    def __init__(self) -> None:
+    Args:
+        limit: How long a method of a callback may take.
+    """
+
+    def __init__(self, limit: timedelta) -> None:
+        self._limit = limit
         self._links: list[Link] = []
 
     @property
@@ -58,13 +65,13 @@ class Chain:
     async def changed(self, runtime: Runtime, call: Call, body: Raw) -> Raw:
         """Return the reply as the callbacks want it, the last of them first.
 
-        One that raises leaves it as it is.
+        One that raises, or takes too long, leaves it as it is.
         """
         for depth in reversed(range(len(self._links))):
             link = self._links[depth]
             if link.changes:
                 name = f"post:{depth}:{name_of(link.callback)}"
-                told = await runtime.step(name, partial(_posted, link, call, body))
+                told = await runtime.step(name, partial(self._posted, link, call, body))
                 body = told["body"] or body
         return body
 
@@ -79,18 +86,17 @@ class Chain:
     ) -> None:
         for link in reversed(self._links):
             if overrides(link.callback, CLEANUP):
-                await _called(link, CLEANUP, {})
+                await self._called(link, CLEANUP, {})
 
+    async def _posted(self, link: Link, call: Call, body: Raw) -> Raw:
+        given = await self._called(link, POST, {"response": Answer(body, call.surface)})
+        changed = None if isinstance(given, Raised) else fields_of(given)
+        return {"body": None if changed is None else jsonable(changed)}
 
-async def _posted(link: Link, call: Call, body: Raw) -> Raw:
-    given = await _called(link, POST, {"response": Answer(body, call.surface)})
-    changed = None if isinstance(given, Raised) else fields_of(given)
-    return {"body": None if changed is None else jsonable(changed)}
-
-
-async def _called(link: Link, method: str, more: Mapping[str, Any]) -> Any:
-    work = cast("Callable[..., Any]", getattr(link.callback, method))
-    given = await outcome_of(partial(work, **more, plan=link.plan, kwargs=dict(link.kwargs)))
-    if isinstance(given, Raised):
-        logger.error("! %s.%s raised %s", name_of(link.callback), method, given.text)
-    return given
+    async def _called(self, link: Link, method: str, more: Mapping[str, Any]) -> Any:
+        work = cast("Callable[..., Any]", getattr(link.callback, method))
+        whole = partial(work, **more, plan=link.plan, kwargs=dict(link.kwargs))
+        given = await outcome_within(self._limit, whole)
+        if isinstance(given, Raised):
+            logger.error("! %s.%s raised %s", name_of(link.callback), method, given.text)
+        return given

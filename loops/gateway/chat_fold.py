@@ -4,11 +4,10 @@ What is not known is kept: of a chunk, of a choice, of what a delta says.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from loops.blocks import Raw
 from loops.providers.openai_calls import Calls
-from loops.providers.told import fields, word
+from loops.providers.told import fields, objects, word
 
 from .growing import Pieces, grown, overlaid
 from .json_rows import DONE, row_of, told_by
@@ -25,12 +24,6 @@ def fold_chat(rows: Sequence[Row]) -> Raw:
     for row in rows:
         whole.feed(told_by(row))
     return whole.body()
-
-
-def objects(value: object) -> list[Raw]:
-    """Return the objects of a list; of anything else none."""
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("Raw", each) for each in listed if isinstance(each, dict)]
 
 
 class ChatFold:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loops.blocks import Raw
-from loops.providers.told import fields
+from loops.providers.told import fields, objects
 
 from .bodies import call_of_chat
 from .carried import Carried, Kept, hidden_by
-from .chat_fold import CHUNK, CallsFold, index_of, numbered_calls, objects
+from .chat_fold import CHUNK, CallsFold, index_of, numbered_calls
 from .growing import overlaid
 from .json_rows import DONE, is_done, row_of, told_by
 from .reasons import CALLS, reason_left
@@ -68,6 +68,7 @@ class MergedChat:
             return []
         if end.outcome is Outcome.AGAIN:
             self._carried.keep(kept, over.usage)
+            self._ends.pop(0, None)
             return []
         if end.outcome is Outcome.GIVEN:
             self._carried = Carried()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
 from typing import Any, cast
@@ -10,23 +11,18 @@ from typing import Any, cast
 import orjson
 
 from loops.blocks import Raw
-from loops.guard import Raised, outcome_of
+from loops.guard import Raised
 from loops.jsonable import jsonable
 
 from .answer import Answer
 from .bodies import CallIn, calls_in
 from .call import MOST_LOOPS, Call
-from .custom_logger import (
-    AgenticLoopLimitError,
-    AgenticLoopSafetyError,
-    overrides,
-)
+from .custom_logger import AgenticLoopLimitError, AgenticLoopSafetyError
+from .in_time import outcome_within
+from .methods import CHAT_GATE, GATE, name_of, overrides, own_tools
 from .rounds import Surface
 
 logger = logging.getLogger("loopmill.gateway")
-
-GATE = "async_should_run_agentic_loop"
-CHAT_GATE = "async_should_run_chat_completion_agentic_loop"
 
 GATES = {Surface.MESSAGES: (GATE,), Surface.CHAT: (CHAT_GATE, GATE)}
 """Which gates are asked on a surface, in this order."""
@@ -61,29 +57,30 @@ class Claim:
     fingerprint: str
 
 
-def name_of(callback: object) -> str:
-    """Return the name of a callback's class."""
-    return type(callback).__name__
-
-
-async def claim_of(callback: object, place: int, call: Call, reply: Reply) -> Claim | None:
+async def claim_of(
+    callback: object, place: int, call: Call, reply: Reply, limit: timedelta
+) -> Claim | None:
     """Return what the callback takes up of the reply; None for nothing.
 
-    A gate that raises, or answers with anything else than a truth and a dict, takes nothing up.
+    A gate that raises, takes longer than the limit, or answers with anything else than a truth and
+    a dict, takes nothing up.
     """
     for gate in GATES[call.surface]:
         if not overrides(callback, gate):
             continue
-        told = await _asked(callback, gate, call, reply)
+        told = await _asked(callback, gate, call, reply, limit)
         if told is not None:
             places = _claimed(callback, told, reply.calls)
             return Claim(callback, place, told, places, _fingerprint(told, reply.calls, places))
     return None
 
 
-async def _asked(callback: object, gate: str, call: Call, reply: Reply) -> dict[str, Any] | None:
+async def _asked(
+    callback: object, gate: str, call: Call, reply: Reply, limit: timedelta
+) -> dict[str, Any] | None:
     vendor, _, model = reply.model.partition("/")
-    answer: object = await outcome_of(
+    answer: object = await outcome_within(
+        limit,
         partial(
             getattr(callback, gate),
             response=Answer(reply.body, call.surface),
@@ -93,7 +90,7 @@ async def _asked(callback: object, gate: str, call: Call, reply: Reply) -> dict[
             stream=call.asked.streams,
             custom_llm_provider=vendor,
             kwargs=call.told(vendor),
-        )
+        ),
     )
     where = f"{name_of(callback)}.{gate} of run {call.id}"
     if isinstance(answer, Raised):
@@ -122,13 +119,13 @@ def refusal_of(call: Call, claim: Claim) -> AgenticLoopSafetyError | None:
 
 
 async def all_claimed(
-    callbacks: Sequence[object], call: Call, reply: Reply, claim: Claim
+    callbacks: Sequence[object], call: Call, reply: Reply, claim: Claim, limit: timedelta
 ) -> frozenset[int]:
     """Return the calls that any callback takes up: none of them is left to the caller."""
     places = claim.places
     for place, callback in enumerate(callbacks):
         if place != claim.place and len(places) < len(reply.calls):
-            other = await claim_of(callback, place, call, reply)
+            other = await claim_of(callback, place, call, reply, limit)
             places |= other.places if other is not None else frozenset()
     return places
 
@@ -139,9 +136,13 @@ def _claimed(callback: object, told: Mapping[str, Any], calls: Sequence[CallIn])
     A gate that names none means those of its class, or else all.
     """
     words = set(_words(told))
-    own: frozenset[str] = getattr(callback, "server_fulfilled_tool_names", frozenset[str]())
+    own = own_tools(callback)
+    by_id = [each for each in calls if each.id and each.id in words]
+    is_shared = len({each.id for each in by_id}) < len(by_id)
     ways = (
-        {each.place for each in calls if each.id and each.id in words},
+        # An id that the model has given to several calls tells less than their names.
+        {each.place for each in by_id if is_shared and each.name in {*words, *own}},
+        {each.place for each in by_id},
         {each.place for each in calls if each.name in words},
         {each.place for each in calls if each.name in own},
         {each.place for each in calls},

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from loops.blocks import Raw
+from loops.providers.told import listed
 
 from .answering import (
     CHAT,
@@ -20,7 +21,6 @@ from .answering import (
     calls_of,
     is_chat,
     lifted_limit,
-    listed,
     member,
     name_of,
 )

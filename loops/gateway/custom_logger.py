@@ -199,22 +199,3 @@ class CustomLogger:
         self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """Hear of a request that has no answer."""
-
-
-BASES = frozenset({"loops.gateway.custom_logger", "litellm.integrations.custom_logger"})
-"""The modules whose `CustomLogger` does nothing by itself."""
-
-
-def overrides(callback: object, method: str) -> bool:
-    """Say whether the class of a callback has a method of its own in the place of the base's."""
-    for cls in type(callback).__mro__:
-        if method in cls.__dict__:
-            return not (cls.__name__ == "CustomLogger" and cls.__module__ in BASES)
-    return False
-
-
-def is_callback(value: object) -> bool:
-    """Say whether a value is an instance of `CustomLogger`, ours or the original library's."""
-    return any(
-        cls.__name__ == "CustomLogger" and cls.__module__ in BASES for cls in type(value).__mro__
-    )

@@ -11,9 +11,10 @@ from loops.runtime import Runtime
 from .asking import Asked
 from .call import Call
 from .chain import Link
-from .claims import Claim, Reply, all_claimed, claim_of, name_of, refusal_of
+from .claims import Claim, Reply, all_claimed, claim_of, refusal_of
 from .custom_logger import AgenticLoopPlan
 from .given import given_body
+from .methods import name_of
 from .next_request import next_call
 from .planning import Built, plan_of
 from .rounds import Outcome, RoundEnd
@@ -50,19 +51,19 @@ async def decide(
         return FINAL
     call, reply = asked.call, Reply.of(asked.call.surface, asked.body(), asked.model)
     for place, callback in enumerate(callbacks):
-        claim = await claim_of(callback, place, call, reply)
+        claim = await claim_of(callback, place, call, reply, limit)
         if claim is None:
             continue
         refusal = refusal_of(call, claim)
         if refusal is not None:
             logger.warning("! run %s: %s; its turn ends", call.id, refusal)
-            places = await all_claimed(callbacks, call, reply, claim)
+            places = await all_claimed(callbacks, call, reply, claim, limit)
             return Decision(RoundEnd(Outcome.CLOSED, places))
         built = Built(call, reply, claim)
         decision = _followed(built, await plan_of(runtime, built, limit))
         if decision is not None:
             # Calls that others take up are not left to the caller either.
-            places = await all_claimed(callbacks, call, reply, claim)
+            places = await all_claimed(callbacks, call, reply, claim, limit)
             return replace(decision, end=replace(decision.end, claimed=places))
     return FINAL
 

@@ -64,8 +64,6 @@ class Ending:
         before: list[AgentEvent] = []
         if end.outcome is Outcome.AGAIN:
             before = self._over(asked, end)
-        elif end.outcome is Outcome.CLOSED:
-            before = self._over(asked, RoundEnd(Outcome.AGAIN, _all_calls(asked)))
         return [*before, *given_frames(asked.call, changed)]
 
     def _over(self, asked: Asked, end: RoundEnd) -> list[AgentEvent]:

@@ -115,7 +115,7 @@ def _status(error: ProviderError) -> int:
     if error.status is None:
         return STATUSES.get(error.code, 502)
     # What is no refusal is none of ours to pass on: a redirect, a success without a reply.
-    return error.status if error.status >= 400 else 502
+    return error.status if 400 <= error.status <= 599 else 502
 
 
 def _without_address(error: ProviderError) -> str:

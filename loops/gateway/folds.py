@@ -1,6 +1,6 @@
-"""The folds of both protocols by their names; pure."""
+"""Streams folded into plain bodies, and back, whichever the protocol; pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from loops.blocks import Raw
 
@@ -9,22 +9,14 @@ from .message_fold import fold_message, rows_of_message
 from .rounds import Surface
 from .rows import Row
 
-_FOLDS: dict[Surface, Callable[[Sequence[Row]], Raw]] = {
-    Surface.MESSAGES: fold_message,
-    Surface.CHAT: fold_chat,
-}
-
-_ROWS: dict[Surface, Callable[[Raw], list[Row]]] = {
-    Surface.MESSAGES: rows_of_message,
-    Surface.CHAT: rows_of_chat,
-}
-
 
 def folded(surface: Surface, rows: Sequence[Row]) -> Raw:
     """Return the plain body of the reply that the rows are."""
-    return _FOLDS[surface](rows)
+    return fold_message(rows) if surface is Surface.MESSAGES else fold_chat(rows)
 
 
-def unfolded(surface: Surface, body: Raw) -> list[Row]:
-    """Return the rows of a stream that tells the body."""
-    return _ROWS[surface](body)
+def unfolded(surface: Surface, body: Raw, *, tells_usage: bool = True) -> list[Row]:
+    """Return the rows of a stream that tells the body; a message tells its usage always."""
+    if surface is Surface.MESSAGES:
+        return rows_of_message(body)
+    return rows_of_chat(body, tells_usage=tells_usage)

@@ -6,26 +6,23 @@ from typing import Any, cast
 import orjson
 
 from loops.blocks import Raw
-from loops.providers.told import fields
 
 from .answer import Answer
 from .bodies import chat_of_message, message_of_chat
 from .call import Call
-from .chat_fold import rows_of_chat
-from .message_fold import rows_of_message
+from .folds import unfolded
+from .json_rows import body_row
 from .planning import fields_of
 from .rounds import Surface
-from .rows import BODY, Row
+from .rows import Row
+from .usages import is_usage_wanted
 
 
 def rows_of(call: Call, body: Raw) -> list[Row]:
     """Return the frames of a body, as the caller wants them: of a stream, or whole."""
     if not call.asked.streams:
-        return [(BODY, orjson.dumps(body).decode())]
-    if call.surface is Surface.MESSAGES:
-        return rows_of_message(body)
-    options = fields(call.asked.body.get("stream_options"))
-    return rows_of_chat(body, tells_usage=options.get("include_usage") is True)
+        return [body_row(body)]
+    return unfolded(call.surface, body, tells_usage=is_usage_wanted(call.asked.body))
 
 
 def given_body(call: Call, value: Any) -> Raw:

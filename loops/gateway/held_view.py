@@ -61,7 +61,7 @@ class Held:
     def _shown(self, held: list[Row], end: RoundEnd) -> list[Row]:
         match end.outcome:
             case Outcome.CUT:
-                return list(dropwhile(lambda row: not tells_error(row), held))
+                return list(dropwhile(lambda row: not _tells_error(row), held))
             case Outcome.GIVEN:
                 return held
             case Outcome.FINAL if self._carried.is_first:
@@ -72,7 +72,7 @@ class Held:
                 return [] if outcome is Outcome.AGAIN else shown
 
 
-def tells_error(row: Row) -> bool:
+def _tells_error(row: Row) -> bool:
     """Say whether the row tells that the provider failed."""
     if row[0] == "error":
         return True

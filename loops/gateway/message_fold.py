@@ -15,7 +15,7 @@ from .json_rows import dumped, row_of, told_by
 from .rows import BODY, Row
 
 UNREADABLE = "_raw"
-"""Where a call's input keeps arguments that are no JSON object."""
+"""Where a call's input keeps arguments that are no JSON object, as they were written."""
 
 
 def fold_message(rows: Sequence[Row]) -> Raw:
@@ -36,6 +36,12 @@ def input_of(text: str) -> Raw:
         return {UNREADABLE: text}
 
 
+def index_of(told: Raw) -> object:
+    """Return the number of the block that an event is of; None where it has none."""
+    index = told.get("index")
+    return None if isinstance(index, list | dict) else index
+
+
 class MessageFold:
     """A message that grows by the events of its stream; those that are no part of it count not."""
 
@@ -52,10 +58,10 @@ class MessageFold:
                 self._blocks = []
             case "content_block_start":
                 block = _Block(fields(told.get("content_block")))
-                self._open[told.get("index")] = block
+                self._open[index_of(told)] = block
                 self._blocks.append(block)
             case "content_block_delta":
-                if (grows := self._open.get(told.get("index"))) is not None:
+                if (grows := self._open.get(index_of(told))) is not None:
                     grows.grow(fields(told.get("delta")))
             case "message_delta":
                 self._change(told)
@@ -120,7 +126,7 @@ def rows_of_message(body: Raw) -> list[Row]:
     start = {**told, **blank, "usage": {**usage, "output_tokens": 0}}
     return [
         row_of("message_start", {"type": "message_start", "message": start}),
-        *rows_of_blocks(cast("list[Raw]", body.get("content") or [])),
+        *_rows_of_blocks(_blocks_of(body.get("content"))),
         row_of("message_delta", {"type": "message_delta", "delta": last, "usage": usage}),
         row_of("message_stop", {"type": "message_stop"}),
     ]
@@ -130,11 +136,17 @@ _LAST = ("stop_reason", "stop_sequence", "stop_details")
 """What of a message is known when it ends."""
 
 
-def rows_of_blocks(blocks: Iterable[Raw], *, first: int = 0) -> list[Row]:
-    """Return the rows that tell the blocks, numbered on from `first`."""
+def _blocks_of(content: object) -> list[Raw]:
+    """Return the content as blocks, each in its place; what is no block is text."""
+    listed = cast("list[object]", content) if isinstance(content, list) else [content]
+    told = [*listed] if content else []
+    return [fields(each) or {"type": "text", "text": word(each)} for each in told]
+
+
+def _rows_of_blocks(blocks: Iterable[Raw]) -> list[Row]:
     return [
         row_of(frame["type"], {**frame, "index": index})
-        for index, block in enumerate(blocks, first)
+        for index, block in enumerate(blocks)
         for frame in frames_of(block)
     ]
 

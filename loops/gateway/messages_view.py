@@ -10,7 +10,7 @@ from .bodies import call_of_block, is_call
 from .carried import Carried, Kept, hidden_by
 from .growing import overlaid
 from .json_rows import row_of, told_by
-from .message_fold import MessageFold
+from .message_fold import MessageFold, index_of
 from .reasons import CALLS, reason_left
 from .rounds import Outcome, RoundEnd, Surface
 from .rows import Row
@@ -52,11 +52,17 @@ class SeparateMessages:
         return _closing_message(self._message)
 
     def _look_at(self, row: Row) -> None:
-        # Nearly all rows are deltas, which are not even read.
-        if row[0] == "message_start" or "message_start" in row[1][:80]:
-            self._message = fields(told_by(row).get("message"))
-        elif row[0] == "content_block_start" or "content_block_start" in row[1][:80]:
-            self._places.append(is_call(told_by(row).get("content_block")))
+        if "_start" not in row[1]:
+            # Nearly all rows are deltas, which are not even read.
+            return
+        told = told_by(row)
+        match told.get("type"):
+            case "message_start":
+                self._message = fields(told.get("message"))
+            case "content_block_start":
+                self._places.append(is_call(told.get("content_block")))
+            case _:
+                return
 
 
 def _closing_message(message: Raw) -> list[Row]:
@@ -162,7 +168,7 @@ class MergedMessages:
 
     def _take(self, row: Row) -> list[Row]:
         told = told_by(row)
-        match told.get("type") or row[0]:
+        match told.get("type"):
             case "content_block_start" | "content_block_delta" | "content_block_stop":
                 return self._take_block(row, told)
             case "message_start":
@@ -179,7 +185,7 @@ class MergedMessages:
     def _take_block(self, row: Row, told: Raw) -> list[Row]:
         if told["type"] == "content_block_start":
             self._begin(told)
-        block = self._round.open.get(told.get("index"))
+        block = self._round.open.get(index_of(told))
         if block is None:
             return []
         if block.is_call:
@@ -195,7 +201,7 @@ class MergedMessages:
         is_withheld = is_one and (self._hidden is None or place in self._hidden)
         block = _Block(place, None if is_withheld else self._next(), is_one)
         self._round.blocks += 1
-        self._round.open[told.get("index")] = block
+        self._round.open[index_of(told)] = block
         if is_one:
             self._round.calls.append(block)
 

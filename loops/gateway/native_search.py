@@ -11,8 +11,9 @@ from hashlib import sha256
 from typing import Any
 
 from loops.blocks import Raw
+from loops.providers.told import listed
 
-from .answering import listed, member, name_of
+from .answering import member, name_of
 from .searching import Result, Searched
 
 FOUND = "web_search_tool_result"

@@ -11,16 +11,17 @@ from functools import partial
 from typing import Any, cast
 
 from loops.blocks import Raw
-from loops.guard import Raised, describe, outcome_of
+from loops.guard import Raised, describe
 from loops.jsonable import jsonable
 from loops.runtime import Runtime
 
 from .answer import Answer
-from .call import Call
-from .claims import name_of
-from .custom_logger import overrides
+from .call import Call, is_inner, user_of
 from .failing import Failure
+from .in_time import outcome_within
+from .limits import NAME as LOOPS
 from .limits import loops_in
+from .methods import name_of, overrides
 from .planning import CallbackFailed, fields_of, within
 from .rounds import Surface
 
@@ -78,7 +79,7 @@ class Neighbours:
         data = {**jsonable(call.body), **jsonable(call.kwargs)}
         method = partial(
             getattr(callback, PRE_CALL),
-            user_api_key_dict=call.user(),
+            user_api_key_dict=user_of(call.asked),
             cache=None,
             data=data,
             call_type=CALL_TYPES[call.surface],
@@ -106,7 +107,7 @@ class Neighbours:
         method = partial(
             getattr(callback, SUCCESS),
             data=jsonable(call.body),
-            user_api_key_dict=call.user(),
+            user_api_key_dict=user_of(call.asked),
             response=response,
         )
         given = await within(self.limit, method, f"{name_of(callback)}.{SUCCESS}")
@@ -127,10 +128,10 @@ class Neighbours:
             getattr(callback, FAILURE),
             request_data=jsonable(call.body),
             original_exception=error,
-            user_api_key_dict=call.user(),
+            user_api_key_dict=user_of(call.asked),
             traceback_str=describe(error),
         )
-        given = await outcome_of(method)
+        given = await outcome_within(self.limit, method)
         said = failure_by(given.error if isinstance(given, Raised) else given)
         if said is None and isinstance(given, Raised):
             logger.error("! %s.%s raised %s", name_of(callback), FAILURE, given.text)
@@ -144,33 +145,36 @@ class Neighbours:
         method = LOG_FAILURE if isinstance(came, BaseException) else LOG_SUCCESS
         for place, callback in self.having(method):
             name = f"{method}:{place}:{name_of(callback)}"
-            await runtime.step(name, partial(_logged, callback, method, call, came, began))
+            await runtime.step(name, partial(self._logged, callback, method, call, came, began))
 
-
-async def _logged(
-    callback: object, method: str, call: Call, came: Raw | BaseException, began: datetime
-) -> Raw:
-    failed = came if isinstance(came, BaseException) else None
-    body = None if isinstance(came, BaseException) else Answer(came, call.surface)
-    kwargs: dict[str, Any] = {
-        **call.told(""),
-        "model": call.body.get("model"),
-        "messages": call.messages(),
-        "optional_params": call.optional_params,
-        "exception": failed,
-    }
-    given = await outcome_of(
-        partial(
+    async def _logged(
+        self,
+        callback: object,
+        method: str,
+        call: Call,
+        came: Raw | BaseException,
+        began: datetime,
+    ) -> Raw:
+        failed = came if isinstance(came, BaseException) else None
+        body = None if isinstance(came, BaseException) else Answer(came, call.surface)
+        kwargs: dict[str, Any] = {
+            **call.told(""),
+            "model": call.body.get("model"),
+            "messages": call.messages(),
+            "optional_params": call.optional_params,
+            "exception": failed,
+        }
+        whole = partial(
             getattr(callback, method),
             kwargs=kwargs,
             response_obj=body,
             start_time=began,
             end_time=datetime.now(began.tzinfo),
         )
-    )
-    if isinstance(given, Raised):
-        logger.error("! %s.%s raised %s", name_of(callback), method, given.text)
-    return {}
+        given = await outcome_within(self.limit, whole)
+        if isinstance(given, Raised):
+            logger.error("! %s.%s raised %s", name_of(callback), method, given.text)
+        return {}
 
 
 def failure_by(error: object) -> Failure | None:
@@ -198,11 +202,7 @@ def _plain(body: Mapping[str, Any]) -> Raw:
 
 def _with_body(call: Call, told: Raw, where: str) -> Call:
     """Return the call with another body; what is meant for later callbacks is no part of it."""
-    kept = {name: value for name, value in told.items() if not _is_kwarg(name)}
-    kwargs = {name: value for name, value in told.items() if name.startswith(("_", "litellm_"))}
+    kwargs = {name: value for name, value in told.items() if is_inner(name)}
+    kept = {name: value for name, value in told.items() if name not in {*kwargs, LOOPS}}
     limit = loops_in(told, f"{where}.{PRE_CALL}")
     return replace(call, body=kept, kwargs=kwargs, limit=limit or call.limit)
-
-
-def _is_kwarg(name: str) -> bool:
-    return name.startswith(("_", "litellm_")) or name == "max_agentic_loops"

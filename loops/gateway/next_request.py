@@ -6,10 +6,11 @@ from typing import Any
 
 from loops.blocks import Raw
 
-from .call import OURS, Call
+from .call import OURS, Call, is_inner
 from .claims import Claim, Reply
 from .custom_logger import AgenticLoopPlan
 from .limits import loops_in
+from .methods import name_of
 from .planning import refuse_without_messages
 from .rounds import Surface
 from .translating import cleaned_body, in_shape_of, with_thinking, without_forced_choice
@@ -31,8 +32,8 @@ def next_call(call: Call, reply: Reply, claim: Claim, plan: AgenticLoopPlan) -> 
     told = {name: value for name, value in patch.kwargs.items() if name not in OURS}
     body: Raw = {
         **call.body,
-        **cleaned_body(call.surface, {k: v for k, v in told.items() if not _is_inner(k)}),
-        **cleaned_body(call.surface, patch.optional_params),
+        **cleaned_body(told),
+        **cleaned_body(patch.optional_params),
         **_named(call, patch.tools, patch.max_tokens),
     }
     body["model"] = _model(call, reply, patch.model)
@@ -40,19 +41,15 @@ def next_call(call: Call, reply: Reply, claim: Claim, plan: AgenticLoopPlan) -> 
     body = _streaming_as(call.body, body)
     if body.get("tool_choice") == call.body.get("tool_choice"):
         body = without_forced_choice(call.surface, body)
-    limit = loops_in(patch.kwargs, f"the plan of {type(claim.callback).__name__}")
+    limit = loops_in(patch.kwargs, f"the plan of {name_of(claim.callback)}")
     return replace(
         call,
         body=body,
         depth=call.depth + 1,
         limit=limit or call.limit,
         fingerprints=(*call.fingerprints, claim.fingerprint),
-        kwargs={**call.kwargs, **{k: v for k, v in told.items() if _is_inner(k)}},
+        kwargs={**call.kwargs, **{k: v for k, v in told.items() if is_inner(k)}},
     )
-
-
-def _is_inner(name: str) -> bool:
-    return name.startswith(("_", "litellm_"))
 
 
 def _named(call: Call, tools: list[Raw] | None, max_tokens: int | None) -> Raw:

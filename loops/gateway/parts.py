@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from typing import cast
 
 from loops.blocks import Raw
 from loops.errors import InvalidRequest
-from loops.providers.told import fields, word
+from loops.providers.told import fields, listed, word
 
 _INLINE = re.compile(r"data:(?P<kind>[^;,]*)(?:;[^,]*)?;base64,(?P<data>.*)", re.DOTALL)
 
@@ -19,8 +18,7 @@ def blocks_of_parts(content: object) -> list[Raw]:
     """
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
-    listed = cast("list[object]", content) if isinstance(content, list) else []
-    return [_block(part) for part in map(fields, listed)]
+    return [_block(part) for part in map(fields, listed(content))]
 
 
 def _block(part: Raw) -> Raw:

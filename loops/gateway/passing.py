@@ -11,13 +11,11 @@ from loops.providers.openai import OpenAIModel
 from loops.providers.raw import whole
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
+from .asked import PASSED_ON
 from .relay_reader import READERS, RelayReader, end_of
 from .relayed import Relayed
 from .rounds import Surface
 from .rows import BODY, packed
-
-PASSED_ON = frozenset({"anthropic-beta", "anthropic-version"})
-"""Headers of a caller that go on to a provider of his protocol."""
 
 Spoken = AnthropicModel | OpenAIModel
 """A model whose provider speaks one of the two protocols."""

@@ -4,7 +4,6 @@ A plan is a unit of the run: one that is recorded is never built again. One that
 worker died is not built again either, since nobody knows what it has done by then.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,21 +14,18 @@ from pydantic import BaseModel, ValidationError
 
 from loops.blocks import Raw
 from loops.errors import LoopFailed, RunError
-from loops.guard import Raised, describe, outcome_of
+from loops.guard import Raised, describe
 from loops.jsonable import cut_text, strictly_jsonable
 from loops.runtime import Runtime
 from loops.tasks import to_its_end
 
 from .answer import Answer
 from .call import Call
-from .claims import Claim, Reply, name_of
-from .custom_logger import AgenticLoopPlan, overrides
+from .claims import Claim, Reply
+from .custom_logger import AgenticLoopPlan
+from .in_time import outcome_within
+from .methods import BUILDER, CHAT_BUILDER, CHAT_LEGACY, LEGACY, name_of, overrides
 from .rounds import Surface
-
-BUILDER = "async_build_agentic_loop_plan"
-CHAT_BUILDER = "async_build_chat_completion_agentic_loop_plan"
-LEGACY = "async_run_agentic_loop"
-CHAT_LEGACY = "async_run_chat_completion_agentic_loop"
 
 BUILDERS = {
     Surface.MESSAGES: (BUILDER, LEGACY),
@@ -136,18 +132,13 @@ async def within(limit: timedelta, method: Callable[[], Awaitable[Any]], where: 
     Raises:
         CallbackFailed: When it raises, or takes longer than the limit.
     """
-    answer = await outcome_of(partial(_timed, limit, method))
+    answer = await outcome_within(limit, method)
     if isinstance(answer, Raised):
         if isinstance(answer.error, TimeoutError) and not str(answer.error):
             seconds = limit.total_seconds()
             raise CallbackFailed(f"{where} took longer than {seconds:g} s") from answer.error
         raise CallbackFailed(f"{where} raised {describe(answer.error)}") from answer.error
     return answer
-
-
-async def _timed(limit: timedelta, method: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(limit.total_seconds()):
-        return await method()
 
 
 def kept_plan(plan: object, where: str) -> Raw:

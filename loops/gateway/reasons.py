@@ -8,13 +8,16 @@ CALLS = {Surface.MESSAGES: "tool_use", Surface.CHAT: "tool_calls"}
 END = {Surface.MESSAGES: "end_turn", Surface.CHAT: "stop"}
 """The reason of a reply that says all that it had to say."""
 
+CUT = "cut"
+"""The reason of a reply that its provider has broken off: a word that is ours alone."""
+
 _OF_MESSAGE = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "pause_turn": "stop",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
-    "cut": "length",
+    CUT: "length",
     "tool_use": "tool_calls",
     "refusal": "content_filter",
 }
@@ -36,7 +39,7 @@ def chat_reason(reason: str | None, *, has_calls: bool) -> str:
 def message_reason(reason: str | None, *, has_calls: bool) -> str:
     """Return a reason of our own events as Messages says it; calls tell it where it is none."""
     told = _told(reason, has_calls=has_calls)
-    return "max_tokens" if told == "cut" else told
+    return "max_tokens" if told == CUT else told
 
 
 def reason_of_chat(reason: str | None, *, has_calls: bool) -> str:

@@ -15,24 +15,27 @@ from typing import cast
 from loops.errors import SetupError
 from loops.naming import did_you_mean
 
-from .custom_logger import BASES, CustomLogger, is_callback, overrides
 from .importing import find_object
+from .methods import (
+    BUILDER,
+    CHAT_BUILDER,
+    CHAT_GATE,
+    CHAT_LEGACY,
+    GATE,
+    LEGACY,
+    WRAPPER,
+    is_base,
+    is_callback,
+    name_of,
+    overridden,
+    own_tools,
+)
 from .rules import Rule
 
 logger = logging.getLogger("loopmill.gateway")
 
-METHODS = tuple(sorted(name for name in vars(CustomLogger) if name.startswith("async_")))
-"""The methods that a callback may override."""
-
-ITERATOR = "async_post_call_streaming_iterator_hook"
-
-GATE = "async_should_run_agentic_loop"
-CHAT_GATE = "async_should_run_chat_completion_agentic_loop"
-BUILDERS = ("async_build_agentic_loop_plan", "async_run_agentic_loop")
-CHAT_BUILDERS = (
-    "async_build_chat_completion_agentic_loop_plan",
-    "async_run_chat_completion_agentic_loop",
-)
+_OF_MESSAGES = frozenset({BUILDER, LEGACY})
+_OF_CHAT = frozenset({CHAT_BUILDER, CHAT_LEGACY})
 
 _INSTANCE = "name an instance of a class that derives from CustomLogger"
 
@@ -123,28 +126,23 @@ def found_rules(entries: object, where: str, *, folder: Path | None) -> Iterator
             yield Found(label, None, error)
 
 
-def overridden(callback: object) -> list[str]:
-    """Return the methods that the callback has of its own."""
-    return [name for name in METHODS if overrides(callback, name)]
-
-
 def silences(callback: object) -> list[str]:
     """Return what of the callback never happens, since it leaves out what leads to it."""
     has = frozenset(overridden(callback))
-    name = type(callback).__name__
+    name = name_of(callback)
     said: list[str] = []
-    if GATE in has and not has & {*BUILDERS, *CHAT_BUILDERS}:
+    if GATE in has and not has & (_OF_MESSAGES | _OF_CHAT):
         said.append(f"{name} overrides {GATE} and no builder: what it takes up is never answered")
-    if CHAT_GATE in has and not has & {*CHAT_BUILDERS}:
+    if CHAT_GATE in has and not has & _OF_CHAT:
         said.append(
-            f"{name} overrides {CHAT_GATE} and not {CHAT_BUILDERS[0]}: "
+            f"{name} overrides {CHAT_GATE} and not {CHAT_BUILDER}: "
             "what it takes up is never answered"
         )
-    if has & {*BUILDERS} and GATE not in has:
-        first = min(has & {*BUILDERS})
+    if has & _OF_MESSAGES and GATE not in has:
+        first = min(has & _OF_MESSAGES)
         said.append(f"{name} overrides {first} and not {GATE}: it is never called")
-    if has & {*CHAT_BUILDERS} and not has & {GATE, CHAT_GATE}:
-        first = min(has & {*CHAT_BUILDERS})
+    if has & _OF_CHAT and not has & {GATE, CHAT_GATE}:
+        first = min(has & _OF_CHAT)
         said.append(f"{name} overrides {first} and no gate, as {GATE}: it is never called")
     return said
 
@@ -200,10 +198,7 @@ def _mend(module: ModuleType, value: object) -> str:
     ready = next((name for name, each in vars(module).items() if type(each) is value), None)
     if ready is not None:
         return f"name an instance: write {owner}.{ready}"
-    derives = any(
-        each.__name__ == "CustomLogger" and each.__module__ in BASES for each in value.mro()
-    )
-    first = "" if derives else "derive it from CustomLogger, and "
+    first = "" if any(map(is_base, value.mro())) else "derive it from CustomLogger, and "
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls).lower()
     return f"{first}name an instance: add {name} = {cls}() to {owner}, and write {owner}.{name}"
 
@@ -215,13 +210,13 @@ def _faults(callback: object) -> Iterator[str]:
         method = cast("object", getattr(cls, name))
         # A decorator may hand on what the method gives, without being a coroutine function itself.
         forms = [method, inspect.unwrap(method) if callable(method) else method]
-        if name == ITERATOR:
+        if name == WRAPPER:
             if not any(map(inspect.isasyncgenfunction, forms)):
                 yield f"{cls.__name__}.{name} is no async generator: write async def, with a yield"
         elif not any(map(inspect.iscoroutinefunction, forms)):
             is_generator = any(map(inspect.isasyncgenfunction, forms))
             mend = "return the answer, and yield nothing" if is_generator else "write async def"
             yield f"{cls.__name__}.{name} is no coroutine function: {mend}"
-    names = getattr(callback, "server_fulfilled_tool_names", frozenset[str]())
+    names: object = own_tools(callback)
     if isinstance(names, str):
         yield f"{cls.__name__}.server_fulfilled_tool_names is a text: write {{{names!r}}}"

@@ -7,8 +7,6 @@ on word for word. Any other is asked in its own words, and its reply is written 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-import orjson
-
 from loops.closing import closing
 from loops.errors import InvalidRequest, ProviderError
 from loops.model import Limits, MeteredPort, ModelPort, ModelRequest, ask
@@ -19,11 +17,12 @@ from loops.reply import Frames, ModelEvent, StreamEnd
 
 from .failing import failure_of
 from .passing import Passing, Spoken
-from .relay_reader import CUT
+from .reasons import CUT
 from .relayed import Relayed
+from .rendering import error_row
 from .rewriting import estimated, rewritten
 from .rounds import Surface
-from .rows import Row, packed
+from .rows import packed
 
 
 class RelayPort:
@@ -80,16 +79,11 @@ class RelayPort:
         except ProviderError as error:
             if not (asked.is_live and has_rows):
                 raise
-            for event in packed([self._failed(error)]):
+            for event in packed([error_row(self._surface, failure_of(error))]):
                 yield event
             usage = None if passing is None else passing.usage
             end = StreamEnd(stop_reason=CUT, usage=usage)
             yield end if self._deployed is None else self._deployed.priced(end)
-
-    def _failed(self, error: ProviderError) -> Row:
-        """Return the row that tells of the failure, in the caller's protocol."""
-        body = orjson.dumps(failure_of(error).body(self._surface)).decode()
-        return ("error" if self._surface is Surface.MESSAGES else "", body)
 
     def _passing(self, asked: Relayed) -> Passing | None:
         """Return how the request is passed on; None where its provider speaks another protocol."""

@@ -11,19 +11,17 @@ from typing import Any, cast
 from loops.blocks import Raw
 from loops.errors import Unavailable
 from loops.messages import Usage
+from loops.providers.failures import hidden
 from loops.providers.reader import ReplyReader
 from loops.providers.reading import read_json
 from loops.providers.sse import Frame
-from loops.providers.told import fields, word
+from loops.providers.told import fields, objects, word
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
-from .reasons import reason_of_chat
+from .reasons import CUT, reason_of_chat
 from .rounds import Surface
 from .rows import Row, packed
 from .usages import usage_of_chat, usage_of_message
-
-CUT = "cut"
-"""Why a reply ended that broke off: a word that is ours alone."""
 
 
 class RelayReader(ReplyReader):
@@ -80,6 +78,7 @@ class RelayReader(ReplyReader):
             told = self._json(data)
         if self._tells_failure(name, told):
             self._fail(told)
+            text = hidden(text, self._secret)
         else:
             self._note(fields(told))
         return text
@@ -195,5 +194,4 @@ def end_of(surface: Surface, body: Mapping[str, Any]) -> StreamEnd:
 
 
 def _choices(told: Mapping[str, Any]) -> list[Raw]:
-    choices = told.get("choices")
-    return [*map(fields, cast("list[object]", choices))] if isinstance(choices, list) else []
+    return objects(told.get("choices"))

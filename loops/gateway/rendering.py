@@ -35,7 +35,10 @@ _PING = sse([("ping", '{"type": "ping"}')])
 
 def error_rows(surface: Surface, failure: Failure) -> list[Row]:
     """Return the rows that end a stream by a failure."""
-    body = failure.body(surface)
-    if surface is Surface.MESSAGES:
-        return [row_of("error", body)]
-    return [row_of("", body), DONE]
+    row = error_row(surface, failure)
+    return [row] if surface is Surface.MESSAGES else [row, DONE]
+
+
+def error_row(surface: Surface, failure: Failure) -> Row:
+    """Return the row that tells of a failure."""
+    return row_of("error" if surface is Surface.MESSAGES else "", failure.body(surface))

@@ -13,18 +13,19 @@ from loops.closing import closing
 from loops.errors import ProviderError
 from loops.kit.estimate import tokens_of
 from loops.model import ModelPort, ask
-from loops.providers.told import fields
+from loops.providers.told import objects
 from loops.reply import ModelEvent, StreamEnd, StreamStart
 
-from .chat_fold import fold_chat
 from .chat_writer import ChatWriter
-from .message_fold import fold_message
+from .folds import folded
+from .json_rows import body_row
 from .message_writer import MessageWriter
-from .relay_reader import CUT
+from .reasons import CUT
 from .relayed import Relayed
 from .rounds import Surface
-from .rows import BODY, Row, packed
+from .rows import Row, packed
 from .translating import model_request
+from .usages import is_usage_wanted
 
 
 async def rewritten(
@@ -61,17 +62,13 @@ def _writer(surface: Surface, asked: Relayed) -> MessageWriter | ChatWriter:
     model = str(asked.body.get("model", ""))
     if surface is Surface.MESSAGES:
         return MessageWriter(id=f"msg_{uuid4().hex}", model=model)
-    options = fields(asked.body.get("stream_options"))
-    tells_usage = bool(options.get("include_usage")) or not asked.streams
+    tells_usage = is_usage_wanted(asked.body) or not asked.streams
     name = f"chatcmpl-{uuid4().hex}"
     return ChatWriter(id=name, model=model, created=int(time.time()), tells_usage=tells_usage)
 
 
 def _whole(surface: Surface, rows: list[Row]) -> list[Row]:
-    if not rows:
-        return []
-    fold = fold_message if surface is Surface.MESSAGES else fold_chat
-    return [(BODY, orjson.dumps(fold(rows)).decode())]
+    return [body_row(folded(surface, rows))] if rows else []
 
 
 def _ended(end: StreamEnd) -> StreamEnd:
@@ -80,9 +77,8 @@ def _ended(end: StreamEnd) -> StreamEnd:
 
 async def estimated(model: ModelPort, body: Mapping[str, Any]) -> AsyncIterator[ModelEvent]:
     """Yield a guess how many tokens a request of Messages has, as the one row that tells it."""
-    told = orjson.dumps({"input_tokens": tokens_in(body)}).decode()
     yield StreamStart(model=model.name)
-    for event in packed([(BODY, told)]):
+    for event in packed([body_row({"input_tokens": tokens_in(body)})]):
         yield event
     yield StreamEnd(stop_reason="end_turn")
 
@@ -90,11 +86,6 @@ async def estimated(model: ModelPort, body: Mapping[str, Any]) -> AsyncIterator[
 def tokens_in(body: Mapping[str, Any]) -> int:
     """Return about how many tokens a request of Messages has, with its system and its tools."""
     system, messages, tools = (body.get(name) for name in ("system", "messages", "tools"))
-    said: list[str | Raw] = [system] if isinstance(system, str) else _objects(system)
-    written = [orjson.dumps(tool).decode() for tool in _objects(tools)]
-    return sum(map(tokens_of, [*said, *_objects(messages), *written]))
-
-
-def _objects(value: object) -> list[Any]:
-    listed: list[object] = [*value] if isinstance(value, list) else []
-    return [each for each in listed if isinstance(each, dict)]
+    said: list[str | Raw] = [system] if isinstance(system, str) else [*objects(system)]
+    written = [orjson.dumps(tool).decode() for tool in objects(tools)]
+    return sum(map(tokens_of, [*said, *objects(messages), *written]))

@@ -7,9 +7,7 @@ from typing import Any, cast
 from loops.blocks import Raw
 from loops.errors import RunError
 from loops.guard import Raised, outcome_of_call
-from loops.providers.told import fields
-
-from .answering import listed
+from loops.providers.told import fields, objects
 
 Rule = Callable[[str], Any]
 """Takes a text; False, or a dict whose `decision` is False and that has a `message`, is a no."""
@@ -30,8 +28,8 @@ def check(rules: Sequence[Rule], body: Raw) -> None:
     Raises:
         RuleBroken: When it breaks one.
     """
-    for choice in listed(body.get("choices")):
-        text: object = fields(fields(choice).get("message")).get("content")
+    for choice in objects(body.get("choices")):
+        text: object = fields(choice.get("message")).get("content")
         for rule in rules if isinstance(text, str) else ():
             _check(rule, cast("str", text))
 

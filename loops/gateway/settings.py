@@ -17,7 +17,7 @@ class GatewaySettings:
     streaming: Mode = Mode.COMPATIBLE
     """What callers see of a call that is taken up, where neither they nor a callback say it."""
     callback_timeout: timedelta = timedelta(minutes=5)
-    """How long one builder may take."""
+    """How long one method of a callback may take."""
     ping: timedelta = timedelta(seconds=10)
     """How long a stream is silent before its caller is told that it goes on."""
     wait: timedelta = timedelta(seconds=30)

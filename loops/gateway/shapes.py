@@ -1,21 +1,21 @@
-"""Messages and tools of either protocol, in the shape of the other; pure.
+"""Messages and tools of either protocol, in the one shape that models are asked in; pure.
 
 Whoever writes a follow-up may do so in the shape that he knows, or mix the two.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from loops.blocks import Raw
-from loops.errors import InvalidArguments, InvalidRequest
-from loops.messages import Message, parse_arguments
+from loops.errors import InvalidRequest
+from loops.messages import Message
 from loops.model import ToolSpec
-from loops.providers.told import fields, word
+from loops.providers.told import fields, listed, word
 
+from .message_fold import input_of
 from .parts import blocks_of_parts
-from .rounds import Surface
 
 
 def canonical(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
@@ -65,9 +65,8 @@ def _result(call_id: object, content: object) -> Raw:
 def _said(raw: Mapping[str, Any]) -> Iterator[Raw]:
     """Yield the blocks of what a model said: its thinking, its text, its calls, each once."""
     blocks = blocks_of_parts(raw.get("content"))
-    thoughts = raw.get("thinking_blocks")
     if not any(block.get("type") in THOUGHTS for block in blocks):
-        yield from map(fields, cast("list[object]", thoughts) if _is_list(thoughts) else [])
+        yield from map(fields, listed(raw.get("thinking_blocks")))
     yield from blocks
     seen = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
     for call in calls_of(raw):
@@ -81,8 +80,7 @@ THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 def calls_of(message: Mapping[str, Any]) -> Iterator[Raw]:
     """Yield the calls that stand beside a message's content, as blocks."""
-    calls = message.get("tool_calls")
-    for call in map(fields, cast("list[object]", calls) if _is_list(calls) else []):
+    for call in map(fields, listed(message.get("tool_calls"))):
         called = fields(call.get("function"))
         yield _call(word(call.get("id")), called)
     if called := fields(message.get("function_call")):
@@ -91,30 +89,18 @@ def calls_of(message: Mapping[str, Any]) -> Iterator[Raw]:
 
 def _call(call_id: str, called: Mapping[str, Any]) -> Raw:
     name = word(called.get("name"))
-    return {"type": "tool_use", "id": call_id, "name": name, "input": _input(name, called)}
+    return {"type": "tool_use", "id": call_id, "name": name, "input": _input(called)}
 
 
-def _input(name: str, called: Mapping[str, Any]) -> Raw:
+def _input(called: Mapping[str, Any]) -> Raw:
     written = called.get("arguments")
-    if isinstance(written, dict):
-        return cast("Raw", written)
-    try:
-        return parse_arguments(name, word(written))
-    except InvalidArguments:
-        # The model may see again what it wrote, in the one place that takes any text.
-        return {"_raw": word(written)}
+    # What the model may see again as it wrote it stands in the one place that takes any text.
+    return cast("Raw", written) if isinstance(written, dict) else input_of(word(written))
 
 
 def _legacy_id(named: Mapping[str, Any]) -> str:
     """Return the id of a call from before calls had one: there was one in a message."""
     return f"call_{word(named.get('name'))}"
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-# -- tools
 
 
 def tool_spec(tool: Mapping[str, Any]) -> ToolSpec:
@@ -141,21 +127,3 @@ def tool_spec(tool: Mapping[str, Any]) -> ToolSpec:
 def _spec(told: Mapping[str, Any], name: str) -> ToolSpec:
     schema = fields(told.get(name)) or {"type": "object", "properties": {}}
     return ToolSpec(word(told.get("name")), word(told.get("description")), schema)
-
-
-def tools_in_shape_of(surface: Surface, tools: Sequence[Raw]) -> list[Raw]:
-    """Return functions in the shape of the surface; all else, and what is right, as it is."""
-    return [_tool(surface, tool) for tool in tools]
-
-
-def _tool(surface: Surface, tool: Raw) -> Raw:
-    is_chat = "function" in tool
-    if surface is Surface.MESSAGES and is_chat:
-        spec = tool_spec(tool)
-        head = {"name": spec.name, "description": spec.description}
-        return {**head, "input_schema": dict(spec.schema)}
-    if surface is Surface.CHAT and "input_schema" in tool:
-        spec = tool_spec(tool)
-        function = {"name": spec.name, "description": spec.description}
-        return {"type": "function", "function": {**function, "parameters": dict(spec.schema)}}
-    return tool

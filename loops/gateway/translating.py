@@ -9,10 +9,10 @@ from loops.errors import InvalidRequest
 from loops.messages import Message
 from loops.model import ModelRequest
 from loops.providers.openai_request import to_wire
-from loops.providers.told import fields, whole_number, word
+from loops.providers.told import fields, listed, whole_number, word
 from loops.providers.vendors import Dialect
 
-from .answering import listed
+from .call import is_inner
 from .rounds import Surface
 from .shapes import THOUGHTS, calls_of, canonical, tool_spec
 from .wishes import params_of, unforced, wishes_of
@@ -26,16 +26,15 @@ _NOT_THEIRS = frozenset(
 """Fields with which a caller might choose whom we ask, with what, or how often."""
 
 
-def cleaned_body(surface: Surface, body: Mapping[str, Any]) -> Raw:
+def cleaned_body(body: Mapping[str, Any]) -> Raw:
     """Return a body without what is not its caller's to say; all else is the provider's business.
 
     The same is taken out of both protocols.
     """
-    del surface
     return {
         name: value
         for name, value in body.items()
-        if name not in _NOT_THEIRS and not name.startswith(("_", "litellm_"))
+        if name not in _NOT_THEIRS and not is_inner(name)
     }
 
 
@@ -77,8 +76,7 @@ def _front(body: Mapping[str, Any], messages: list[Message]) -> tuple[str, list[
     """Return what the system says before all else, and the messages that follow it."""
     said = body.get("system")
     texts = [said] if isinstance(said, str) else []
-    parts = cast("list[object]", said) if isinstance(said, list) else []
-    texts += [word(fields(part).get("text")) for part in parts]
+    texts += [word(fields(part).get("text")) for part in listed(said)]
     count = next((n for n, each in enumerate(messages) if each.role != "system"), len(messages))
     texts += [message.text for message in messages[:count]]
     return "\n\n".join(filter(None, texts)), messages[count:]
@@ -105,8 +103,8 @@ def _takes_thinking(messages: Sequence[Message]) -> bool:
 
 _ANTHROPICS = frozenset(
     {
-        *("tool_use", "tool_result", "thinking", "redacted_thinking"),
-        *("image", "document", "search_result"),
+        *("tool_use", "tool_result", "image", "document", "search_result"),
+        *THOUGHTS,
     }
 )
 """Blocks that only Messages has."""
@@ -130,11 +128,11 @@ def in_shape_of(surface: Surface, messages: Sequence[Raw]) -> list[Raw]:
         elif surface is Surface.MESSAGES:
             shaped += [message.raw() for message in canonical(each)]
         else:
-            shaped += chat_messages(canonical(each))
+            shaped += _chat_messages(canonical(each))
     return shaped
 
 
-def chat_messages(messages: Sequence[Message]) -> list[Raw]:
+def _chat_messages(messages: Sequence[Message]) -> list[Raw]:
     """Return the messages in the shape of Chat Completions; what they think is left out."""
     if not messages:
         return []
@@ -144,8 +142,7 @@ def chat_messages(messages: Sequence[Message]) -> list[Raw]:
 
 def _is_foreign(surface: Surface, message: Raw) -> bool:
     content = message.get("content")
-    listed = cast("list[object]", content) if isinstance(content, list) else []
-    kinds = {word(fields(part).get("type")) for part in listed}
+    kinds = {word(fields(part).get("type")) for part in listed(content)}
     if surface is Surface.CHAT:
         return not kinds.isdisjoint(_ANTHROPICS)
     is_answer = message.get("role") in {"tool", "function"}
@@ -193,15 +190,12 @@ _THOUGHT_BESIDE = ("reasoning_content", "thinking_blocks")
 
 def _said(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what stands for the model's message in a whole body of either protocol."""
-    choices = reply.get("choices")
-    if not isinstance(choices, list) or not choices:
-        return reply
-    return fields(fields(cast("list[object]", choices)[0]).get("message"))
+    choices = listed(reply.get("choices"))
+    return fields(fields(choices[0]).get("message")) if choices else reply
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Raw]:
-    content = message.get("content")
-    return [*map(fields, cast("list[object]", content))] if isinstance(content, list) else []
+    return [*map(fields, listed(message.get("content")))]
 
 
 def _ids(message: Mapping[str, Any]) -> set[str]:

@@ -1,11 +1,16 @@
 """What replies cost, in the words of both protocols; pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loops.blocks import Raw
 from loops.messages import Usage
 from loops.providers.told import fields, whole_number
+
+
+def is_usage_wanted(body: Mapping[str, Any]) -> bool:
+    """Say whether the request of a streamed chat completion asks what the reply costs."""
+    return fields(body.get("stream_options")).get("include_usage") is True
 
 
 def summed(usages: Iterable[Raw]) -> Raw:

@@ -34,18 +34,14 @@ class Through:
         return not self.has_shown
 
 
-def view_of(surface: Surface, mode: Mode, *, is_watched: bool = True) -> View:
+def view_of(surface: Surface, mode: Mode) -> View:
     """Return a new view of a streamed call.
 
     Args:
         surface: The protocol of the rows, and of the caller.
         mode: What the caller sees of calls that are taken up.
-        is_watched: Whether any callback may take up a call. Where none may, there is one round,
-            and the caller gets it word for word, as it comes.
     """
     is_message = surface is Surface.MESSAGES
-    if not is_watched:
-        return Through()
     match mode:
         case Mode.COMPATIBLE:
             return SeparateMessages() if is_message else Through()

@@ -16,6 +16,7 @@ from loops.errors import SetupError
 from loops.guard import Raised, outcome_of_call
 from loops.model import ModelPort, resolve_model
 from loops.providers.deployment import DeployedModel
+from loops.providers.told import listed
 
 from .answering import (
     CHAT,
@@ -24,7 +25,6 @@ from .answering import (
     calls_of,
     is_chat,
     lifted_limit,
-    listed,
     member,
     name_of,
 )

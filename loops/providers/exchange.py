@@ -27,7 +27,7 @@ from loops.reply import ModelEvent, StreamEnd
 
 from .failures import failure_of_refusal, refusal_of, tells_failure
 from .reader import ReplyReader
-from .transport import Transport
+from .transport import Connector, Transport
 
 CONNECT = timedelta(seconds=10)
 """How long a connection may take."""
@@ -164,9 +164,7 @@ def _trusted() -> ssl.SSLContext:
 
 def _session() -> aiohttp.ClientSession:
     """Return what keeps the connections, any number of them."""
-    connector = aiohttp.TCPConnector(
-        limit=0, keepalive_timeout=KEPT_FOR.total_seconds(), ssl=_trusted()
-    )
+    connector = Connector(limit=0, keepalive_timeout=KEPT_FOR.total_seconds(), ssl=_trusted())
     return aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
     )

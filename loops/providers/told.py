@@ -23,6 +23,16 @@ def fields(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def listed(value: object) -> list[Any]:
+    """Return the value if it is a list, and an empty one for anything else."""
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a list; of anything else none."""
+    return [cast("dict[str, Any]", each) for each in listed(value) if isinstance(each, dict)]
+
+
 def is_blank(part: Raw) -> bool:
     """Whether the part is text that says nothing, which services refuse."""
     return part.get("type") == "text" and not word(part.get("text")).strip()

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 import aiohttp
 import httpx
+from aiohttp.client_reqrep import ConnectionKey
+from aiohttp.connector import Connection
+from aiohttp.tracing import Trace
 from httpx_aiohttp import AiohttpTransport
 
 
@@ -44,6 +47,21 @@ class _Body(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
+class Connector(aiohttp.TCPConnector):
+    """Keeps connections, but none on which something came that nobody has asked for.
+
+    What came would be taken for the answer to the next request, whoever makes it.
+    """
+
+    async def _get(self, key: ConnectionKey, traces: list[Trace]) -> Connection | None:
+        # There is no public place between the choice of a connection and its use.
+        while (kept := await super()._get(key, traces)) is not None:
+            if kept.protocol is not None and not kept.protocol.should_close:
+                return kept
+            kept.close()
+        return None
+
+
 @contextmanager
 def _told() -> Generator[None]:
     try:
@@ -55,3 +73,6 @@ def _told() -> Generator[None]:
         is_unreachable = isinstance(cause, aiohttp.ClientConnectorError)
         kind = httpx.ConnectError if is_unreachable else httpx.ReadError
         raise kind(str(cause)) from cause
+    except aiohttp.ClientError as error:
+        # What is no HTTP at all: of these errors the text would name the address, and what came.
+        raise httpx.RemoteProtocolError(f"{type(error).__name__} in the answer") from error

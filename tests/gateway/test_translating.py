@@ -7,7 +7,6 @@ import pytest
 
 from loops.errors import InvalidRequest
 from loops.gateway.rounds import Surface
-from loops.gateway.shapes import tools_in_shape_of
 from loops.gateway.translating import (
     cleaned_body,
     in_shape_of,
@@ -277,16 +276,6 @@ def test_what_is_right_stays_the_same_object(surface: Surface, messages: list[Ra
     assert all(one is other for one, other in zip(shaped, messages, strict=True))
 
 
-def test_tools_take_the_shape_of_the_surface():
-    tool = {"name": "f", "description": "d", "input_schema": SCHEMA}
-    function = {"name": "f", "description": "d", "parameters": SCHEMA}
-    own = {"type": "web_search_20250305", "name": "web_search"}
-
-    assert tools_in_shape_of(CHAT, [tool]) == [{"type": "function", "function": function}]
-    assert tools_in_shape_of(MESSAGES, [{"type": "function", "function": function}]) == [tool]
-    assert tools_in_shape_of(MESSAGES, [own, tool])[0] is own
-
-
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
 REPLY = {"content": [THINKING, {"type": "text", "text": "I look"}, USE]}
 
@@ -360,5 +349,4 @@ def test_what_is_not_the_callers_to_say_is_taken_out():
              "organization", "custom_llm_provider", "max_agentic_loops", "litellm_metadata",
              "_agentic_loop_depth", "mock_response")  # fmt: skip
 
-    for surface in Surface:
-        assert cleaned_body(surface, theirs | dict.fromkeys(names, "x")) == theirs
+    assert cleaned_body(theirs | dict.fromkeys(names, "x")) == theirs

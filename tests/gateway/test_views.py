@@ -67,9 +67,8 @@ ANSWER = streamed(says(0, "so", "!"))
 
 
 @pytest.mark.parametrize("surface", list(Surface))
-@pytest.mark.parametrize("mode", list(Mode))
-def test_without_callbacks_every_row_passes_as_it_comes(surface: Surface, mode: Mode) -> None:
-    view = view_of(surface, mode, is_watched=False)
+def test_in_the_compatible_mode_every_row_passes_as_it_comes(surface: Surface) -> None:
+    view = view_of(surface, Mode.COMPATIBLE)
 
     assert [view.rows([row]) for row in TURNS] == [[row] for row in TURNS]
     assert (view.end(FINAL), view.has_shown) == ([], True)
