@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from time import time
 from typing import Any
 
@@ -19,7 +18,7 @@ from loops.guard import renaming
 from loops.history import repair
 from worker.new_run import NewRun
 
-from .errors import Refusal
+from .errors import invalid_request
 
 AGENT = "agent/"
 """What stands before an agent's name where a model's is expected."""
@@ -44,10 +43,10 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
         message = (
             f"the agent {name!r} is no model, whose tokens could be counted before it is asked"
         )
-        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
+        raise invalid_request(message)
     if asked.body.get("tools"):
         message = f"tools: the agent {name!r} has tools of its own, and is given no others"
-        raise Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
+        raise invalid_request(message)
     with renaming(_refusal):
         read = model_request(asked.surface, asked.body)
     # A session keeps what is said here, and calls and results in it pair.
@@ -60,7 +59,7 @@ def agent_run(app: App, asked: GatewayRequest) -> NewRun:
 
 def _refusal(error: Exception) -> Exception:
     if isinstance(error, InvalidRequest):
-        return Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", str(error))
+        return invalid_request(str(error))
     return error
 
 

@@ -99,16 +99,15 @@ def _look_at_file(environ: Mapping[str, str]) -> Iterable[Finding]:
     except SettingsError as error:
         yield Finding("settings", str(error), is_problem=True)
         return
-    yield from _look_at_configuration(settings, environ, needs_app=False)
+    yield from _look_at_configuration(settings, environ)
 
 
-def _look_at_configuration(
-    settings: Settings, environ: Mapping[str, str], *, needs_app: bool = True
-) -> Iterable[Finding]:
+def _look_at_configuration(settings: Settings, environ: Mapping[str, str]) -> Iterable[Finding]:
     """Look at what is configured, and with it at the app, which may name the models."""
     configuration, faults = read(settings.config)
     yield from faults
-    has_app = needs_app or settings.app is not None
+    # A gateway of configured models needs no app.
+    has_app = settings.config is None or settings.app is not None
     with named(configuration, environ):
         # The app's modules may register the vendors of the models.
         found = [*_look_at_app(settings)] if has_app else []

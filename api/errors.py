@@ -119,6 +119,11 @@ class Refusal(RequestError):
         )
 
 
+def invalid_request(message: str) -> Refusal:
+    """Return the refusal of a request that says what cannot be used."""
+    return Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)
+
+
 class RedisAway(AgentError):
     """Redis does not answer now."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from http import HTTPStatus
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -20,7 +19,7 @@ from worker.new_run import NewRun
 
 from .agent_requests import agent_run, is_agent
 from .desk import Desk, desk_of, promptly
-from .errors import Refusal
+from .errors import invalid_request
 from .gateway_answer import GatewayAnswer, Told
 from .idempotency import idempotency_of
 from .limits import read_json
@@ -75,7 +74,7 @@ def _forwarded(request: Request) -> dict[str, str]:
     told = {name: ", ".join(request.headers.getlist(name)) for name in PASSED_ON}
     for name, value in told.items():
         if not value.isascii():
-            raise _bad(f"{name}: it is text of ASCII characters")
+            raise invalid_request(f"{name}: it is text of ASCII characters")
     return {name: value for name, value in told.items() if value}
 
 
@@ -86,11 +85,11 @@ def _checked(body: object) -> dict[str, Any]:
     told = cleaned_body(cast("dict[str, Any]", body))
     model, messages = told.get("model"), told.get("messages")
     if not isinstance(model, str) or not 0 < len(model) <= 200:
-        raise _bad("model: it is the name of a model, as text")
+        raise invalid_request("model: it is the name of a model, as text")
     if not isinstance(messages, list) or not messages:
-        raise _bad("messages: it is a list of messages, at least one")
+        raise invalid_request("messages: it is a list of messages, at least one")
     if not isinstance(told.get("stream", False), bool | None):
-        raise _bad("stream: it is true or false")
+        raise invalid_request("stream: it is true or false")
     _check_members(told, cast("list[object]", messages))
     return told
 
@@ -99,13 +98,13 @@ def _check_members(told: dict[str, Any], messages: list[object]) -> None:
     """Refuse what no protocol has, and what could not be turned into another one's words."""
     for name in ("tools", "functions"):
         if not _are_objects(told.get(name) or []):
-            raise _bad(f"{name}: it is a list of objects")
+            raise invalid_request(f"{name}: it is a list of objects")
     for place, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise _bad(f"messages.{place}: it is an object with role and content")
+            raise invalid_request(f"messages.{place}: it is an object with role and content")
         content = cast("dict[str, object]", message).get("content")
         if isinstance(content, list) and not _have_types(cast("list[object]", content)):
-            raise _bad(f"messages.{place}.content: its parts are objects with a type")
+            raise invalid_request(f"messages.{place}.content: its parts are objects with a type")
 
 
 def _are_objects(value: object) -> bool:
@@ -122,7 +121,7 @@ def _mode(request: Request, desk: Desk, asked: GatewayRequest) -> Mode:
     named = request.headers.get(STREAMING)
     if named is not None and named not in MODES:
         modes = ", ".join(MODES)
-        raise _bad(f"{STREAMING}: it is one of {modes}, not {named[:50]!r}")
+        raise invalid_request(f"{STREAMING}: it is one of {modes}, not {named[:50]!r}")
     if is_agent(asked):
         # Its calls are never the caller's to answer.
         return Mode.HOLD if named == Mode.HOLD else Mode.MERGED
@@ -146,7 +145,3 @@ def _run_of(desk: Desk, asked: GatewayRequest) -> NewRun:
         patience=max(desk.office.watch.settings.wait * 2, timedelta(minutes=1)),
         content_retention=CONTENT_KEPT,
     )
-
-
-def _bad(message: str) -> Refusal:
-    return Refusal(HTTPStatus.BAD_REQUEST, "invalid_request", message)

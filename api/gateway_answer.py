@@ -25,7 +25,7 @@ from loops.tasks import Owner
 
 from .desk import Desk, promptly
 from .errors import RedisAway
-from .gateway_reading import Reading
+from .gateway_reading import NO_WORKER, Reading
 from .streams import close_when_left
 from .wording import failed
 from .wrapping import wrapped
@@ -77,7 +77,7 @@ class GatewayAnswer(Response):
                     await watch.close()
         finally:
             if not (reading.telling.is_complete or told.goes_on):
-                await self._cancel()
+                await self._cancel(is_late=reading.telling.failure is NO_WORKER)
 
     async def _answer(self, reading: Reading, scope: Scope, receive: Receive, send: Send) -> None:
         telling = reading.telling
@@ -105,7 +105,8 @@ class GatewayAnswer(Response):
         headers = [(b"content-type", b"application/json"), self._request_id()]
         if reading.usage is not None:
             headers.append((USAGE, orjson.dumps(reading.usage)))
-            headers.append((COST, b"%r" % reading.usage.get("cost", 0.0)))
+            if "cost" in reading.usage:
+                headers.append((COST, b"%r" % reading.usage["cost"]))
         body = telling.body()
         headers.append((b"content-length", b"%d" % len(body)))
         await self._send(send, {"type": "http.response.start", "status": 200, "headers": headers})
@@ -151,10 +152,9 @@ class GatewayAnswer(Response):
         async with asyncio.timeout(self._pace.send_limit.total_seconds()):
             await send(message)
 
-    async def _cancel(self) -> None:
+    async def _cancel(self, *, is_late: bool) -> None:
         """Stop the run of a caller who has left, or was told that there is no answer."""
         runs = self._desk.office.resources.runs
+        why = "no worker has taken it in time" if is_late else "its caller has left"
         with suppress(AlreadySettled, UnknownRun, RedisAway, RedisError):
-            await promptly(
-                runs.cancel(self._desk.tenant, self._told.run_id, reason="its caller has left")
-            )
+            await promptly(runs.cancel(self._desk.tenant, self._told.run_id, reason=why))

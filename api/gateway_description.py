@@ -15,7 +15,7 @@ from .wording import CHAT, MESSAGES
 
 Schema = dict[str, Any]
 
-FAILURE_OF_MESSAGES: Schema = {
+_FAILURE_OF_MESSAGES: Schema = {
     "type": "object",
     "description": "Why there is no answer, in the words of Anthropic's Messages.",
     "required": ["type", "error"],
@@ -30,7 +30,7 @@ FAILURE_OF_MESSAGES: Schema = {
     },
 }
 
-FAILURE_OF_CHAT: Schema = {
+_FAILURE_OF_CHAT: Schema = {
     "type": "object",
     "description": "Why there is no answer, in the words of OpenAI's Chat Completions.",
     "required": ["error"],
@@ -49,8 +49,8 @@ FAILURE_OF_CHAT: Schema = {
 }
 
 FAILURES: dict[str, Schema] = {
-    "FailureOfMessages": FAILURE_OF_MESSAGES,
-    "FailureOfChat": FAILURE_OF_CHAT,
+    "FailureOfMessages": _FAILURE_OF_MESSAGES,
+    "FailureOfChat": _FAILURE_OF_CHAT,
 }
 """What the paths answer in the place of problem JSON."""
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 import orjson
+from redis.exceptions import RedisError
 
 from loops.events import AgentEvent, RunStarted
 from loops.gateway.asked import GatewayRequest
@@ -15,6 +16,8 @@ from loops.gateway.failing import Failure
 from loops.gateway.rows import Row
 from loops.gateway.telling import BROKEN, Telling, telling_of
 from loops.wire import decode
+from worker.looking import look_at_workers
+from worker.new_run import RUNS_QUEUE
 
 from .agent_requests import AgentReading, is_agent
 from .desk import Office
@@ -31,7 +34,7 @@ LAST = timedelta(seconds=1)
 
 NO_WORKER = Failure(
     503,
-    "no worker has taken the request in time; try again later",
+    "no worker has taken the request, or goes on with it; try again later",
     retry_after=timedelta(seconds=5),
     code="no_worker",
 )
@@ -42,6 +45,7 @@ class Reading:
     """One caller's reading of his run."""
 
     def __init__(self, office: Office, asked: GatewayRequest, run_id: str) -> None:
+        self._office = office
         self._settings = office.watch.settings
         self._feed: Follower | None = None
         self._agent = AgentReading(asked, run_id) if is_agent(asked) else None
@@ -69,16 +73,27 @@ class Reading:
         last = clock()
         late = last + self._settings.wait.total_seconds()
         while not self.telling.is_over:
-            due = last + quiet if self._has_started else min(last + quiet, late)
+            due = min(last + quiet, late)
             rows = await self._next(timedelta(seconds=max(0.0, due - clock())))
             now = clock()
             if rows is None:
                 rows = self.telling.fail(STOPPING)
-            elif not self._has_started and now >= late:
+            elif now >= late and not (self._has_started and await self._is_served()):
                 rows = self.telling.fail(NO_WORKER)
+            late = now + self._settings.wait.total_seconds() if now >= late else late
             if rows or (now >= last + quiet and self._has_started):
                 last = now
                 yield rows
+
+    async def _is_served(self) -> bool:
+        """Say whether any worker is there that goes on with the run, perhaps in another's place."""
+        resources = self._office.resources
+        try:
+            async with asyncio.timeout(LAST.total_seconds()):
+                workers = await look_at_workers(resources.link, resources.keys)
+        except (RedisError, TimeoutError):
+            return True
+        return any(RUNS_QUEUE in worker.queues for worker in workers)
 
     async def to_its_end(self) -> None:
         """Read on to the run's own end, which comes with the last of the answer or soon after."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from loops.gateway.answering import name_of
+from loops.gateway.answering import name_of_tool
 from loops.gateway.asked import GatewayRequest
 from loops.gateway.claims import GATES
 from loops.gateway.methods import WRAPPER, overrides, own_tools
@@ -29,7 +29,7 @@ class Watch:
     def holds(self, asked: GatewayRequest) -> bool:
         """Say whether the request has a tool whose calls no caller is to see."""
         own = {name for each in self.callbacks for name in own_tools(each)}
-        return not own.isdisjoint(map(name_of, listed(asked.body.get("tools"))))
+        return not own.isdisjoint(map(name_of_tool, listed(asked.body.get("tools"))))
 
     def wrappers(self) -> list[object]:
         """Return the callbacks that wrap streams, the innermost first."""

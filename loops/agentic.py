@@ -14,7 +14,7 @@ from .errors import Incomplete
 from .events import AgentEvent
 from .gateway.asked import request_of
 from .gateway.asking import Asked
-from .gateway.call import MOST_LOOPS, Call
+from .gateway.call import Call
 from .gateway.chain import POST, Chain
 from .gateway.deciding import Decision, decide
 from .gateway.ending import Ending, given_frames
@@ -100,10 +100,10 @@ class Gateway:
                 yield event
             yield RoundEnd(Outcome.GIVEN).event()
             return
-        async with Chain(self._settings.callback_timeout) as chain:
+        async with Chain(runtime, self._settings.callback_timeout) as chain:
             while True:
                 port = self._port(call)
-                call = replace(call, limit=_limit(call, port))
+                call = replace(call, limit=call.limit or port.most_loops)
                 asked = Asked(call, port, is_shown=not self._is_kept_back(call, chain))
                 async with closing(events := asked.events(runtime)):
                     async for event in events:
@@ -147,8 +147,3 @@ def _is_looked_at(call: Call) -> bool:
     asked = call.asked
     passes = asked.surface is Surface.CHAT and asked.streams and asked.mode is Mode.COMPATIBLE
     return asked.operation == "create" and not passes
-
-
-def _limit(call: Call, port: RelayPort) -> int:
-    """Return how often the model may be asked again: as its call says, else as its deployment."""
-    return call.limit or port.most_loops or MOST_LOOPS

@@ -12,9 +12,8 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, 
 
 from loops.errors import SetupError
 from loops.gateway.compression import Compression
-from loops.gateway.importing import find_object
 from loops.gateway.limits import NAME as LOOPS
-from loops.gateway.registering import Found, found_callbacks, found_rules
+from loops.gateway.registering import Found, found_callbacks, found_function, found_rules
 from loops.gateway.rounds import Mode
 from loops.gateway.searching import AnySearch
 from loops.gateway.settings import LONGEST_PING, GatewaySettings
@@ -164,11 +163,5 @@ class CallbackSections(Entry):
 def _search(path: str | None, folder: Path | None) -> AnySearch:
     where = "callback_settings.web_search.search"
     if path is None:
-        raise SetupError(
-            f"{where} names no function; write {where.rpartition('.')[2]}: module.name"
-        )
-    _, search = find_object(path, f"{where} {path!r}", folder)
-    if isinstance(search, type) or not callable(search):
-        kind = "a class" if isinstance(search, type) else f"of the type {type(search).__name__}"
-        raise SetupError(f"{where} {path!r} is {kind}; name a function that takes a query")
-    return search
+        raise SetupError(f"{where} names no function; write search: module.name")
+    return found_function(path, f"{where} {path!r}", folder, takes="a query")

@@ -43,7 +43,7 @@ def is_chat(kwargs: Mapping[str, Any]) -> bool:
     return kwargs.get("_agentic_loop_api_surface") in CHAT
 
 
-def name_of(tool: object) -> str:
+def name_of_tool(tool: object) -> str:
     """Return the name of a request's tool, in either shape; empty where it has none."""
     named = member(member(tool, "function") or tool, "name")
     return named if isinstance(named, str) else ""

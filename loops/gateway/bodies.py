@@ -7,7 +7,7 @@ from typing import Any
 from loops.blocks import Raw
 from loops.providers.told import fields, listed, objects, word
 
-from .json_rows import canonical, dumped
+from .json_rows import canonical_text, dumped
 from .message_fold import UNREADABLE, input_of
 from .reasons import chat_reason, reason_left, reason_of_chat
 from .rounds import Surface
@@ -28,7 +28,7 @@ class CallIn:
     @property
     def fingerprint(self) -> tuple[str, str]:
         """What is the same for the same call, whatever its id, however it was written."""
-        return self.name, canonical(self.arguments)
+        return self.name, canonical_text(self.arguments)
 
 
 def calls_in(surface: Surface, body: Raw) -> list[CallIn]:

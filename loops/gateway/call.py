@@ -58,6 +58,11 @@ class Call:
     """What callbacks have put there for those after them."""
 
     @property
+    def most_loops(self) -> int:
+        """How often the model may be asked again."""
+        return self.limit or MOST_LOOPS
+
+    @property
     def surface(self) -> Surface:
         """The protocol that the caller speaks."""
         return self.asked.surface
@@ -82,7 +87,7 @@ class Call:
             "_agentic_loop_api_surface": KINDS[self.surface],
             "_agentic_loop_depth": self.depth,
             "_agentic_loop_fingerprints": list(self.fingerprints),
-            "max_agentic_loops": self.limit or MOST_LOOPS,
+            "max_agentic_loops": self.most_loops,
             "custom_llm_provider": vendor,
             "litellm_call_id": self.id,
             "litellm_metadata": {"user_api_key_hash": asked.key_id, "user_api_key": asked.key_id},

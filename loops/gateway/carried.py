@@ -1,6 +1,6 @@
 """What one answer takes over from the rounds before its last one: calls, and what they cost."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loops.blocks import Raw
@@ -32,17 +32,26 @@ class Carried:
         """Whether no round was before this one."""
         return not self._usages
 
-    def keep(self, calls: Sequence[Kept], usage: Raw) -> None:
-        """Take over what is left of a round that another one follows.
+    def after(self, outcome: Outcome, calls: Sequence[Kept], usage: Raw) -> list[Kept] | None:
+        """Return the calls that stand behind those of the last round; None after any other.
 
-        A call that the model makes again takes the place of its earlier one.
+        Of a round that another one follows its calls and its usage are taken over; a call that the
+        model makes again takes the place of its earlier one.
         """
-        self._kept = [*self.left([call.fingerprint for call in calls]), *calls]
-        self._usages.append(usage)
-
-    def left(self, made: Collection[Fingerprint]) -> list[Kept]:
-        """Return the calls that were kept, without those that were made again."""
-        return [call for call in self._kept if call.fingerprint not in made]
+        made = {call.fingerprint for call in calls}
+        left = [call for call in self._kept if call.fingerprint not in made]
+        match outcome:
+            case Outcome.CUT:
+                return None
+            case Outcome.AGAIN:
+                self._kept = [*left, *calls]
+                self._usages.append(usage)
+                return None
+            case Outcome.GIVEN:
+                self._kept, self._usages = [], []
+                return []
+            case Outcome.FINAL | Outcome.CLOSED:
+                return left
 
     def total(self, usage: Raw) -> Raw:
         """Return what all rounds cost together with the last one."""

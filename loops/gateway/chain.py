@@ -45,10 +45,12 @@ class Chain:
     """The plans of a call, in their order; when it is over, their callbacks clean up.
 
     Args:
+        runtime: Keeps what callbacks give.
         limit: How long a method of a callback may take.
     """
 
-    def __init__(self, limit: timedelta) -> None:
+    def __init__(self, runtime: Runtime, limit: timedelta) -> None:
+        self._runtime = runtime
         self._limit = limit
         self._links: list[Link] = []
 
@@ -62,7 +64,7 @@ class Chain:
         if link is not None:
             self._links.append(link)
 
-    async def changed(self, runtime: Runtime, call: Call, body: Raw) -> Raw:
+    async def changed(self, call: Call, body: Raw) -> Raw:
         """Return the reply as the callbacks want it, the last of them first.
 
         One that raises, or takes too long, leaves it as it is.
@@ -71,7 +73,7 @@ class Chain:
             link = self._links[depth]
             if link.changes:
                 name = f"post:{depth}:{name_of(link.callback)}"
-                told = await runtime.step(name, partial(self._posted, link, call, body))
+                told = await self._runtime.step(name, partial(self._posted, link, call, body))
                 body = told["body"] or body
         return body
 
@@ -84,9 +86,16 @@ class Chain:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for link in reversed(self._links):
+        for depth in reversed(range(len(self._links))):
+            link = self._links[depth]
             if overrides(link.callback, CLEANUP):
-                await self._called(link, CLEANUP, {})
+                # Where somebody else goes on with the run, this is refused: he cleans up.
+                name = f"cleanup:{depth}:{name_of(link.callback)}"
+                await self._runtime.step(name, partial(self._cleaned, link))
+
+    async def _cleaned(self, link: Link) -> Raw:
+        await self._called(link, CLEANUP, {})
+        return {}
 
     async def _posted(self, link: Link, call: Call, body: Raw) -> Raw:
         given = await self._called(link, POST, {"response": Answer(body, call.surface)})

@@ -13,8 +13,11 @@ from .chat_fold import CHUNK, CallsFold, index_of, numbered_calls
 from .growing import overlaid
 from .json_rows import DONE, is_done, row_of, told_by
 from .reasons import CALLS, reason_left
-from .rounds import Outcome, RoundEnd, Surface
+from .rounds import RoundEnd, Surface
 from .rows import Row
+
+BETWEEN = "\n\n"
+"""What stands between the texts of two rounds."""
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class _Round:
     calls: dict[int, CallsFold] = field(default_factory=dict[int, CallsFold])
     """The calls of each choice."""
     usage: Raw = field(default_factory=dict[str, Any])
+    said: set[int] = field(default_factory=set[int])
+    """The choices that have text."""
     has_shown: bool = False
     """Whether anything that a choice says was shown."""
 
@@ -48,6 +53,8 @@ class MergedChat:
         """The choices whose role was told."""
         self._ends: dict[int, Raw] = {}
         """How each choice ended, in the last round that had it."""
+        self._said: set[int] = set()
+        """The choices of which an earlier round has said something."""
         self._tells_usage = False
         self._is_broken = False
 
@@ -60,23 +67,20 @@ class MergedChat:
     def end(self, end: RoundEnd) -> list[Row]:
         """Return what was withheld and can be shown now, and the end of the whole if it ends."""
         over, self._round = self._round, _Round()
+        self._said |= over.said
         hidden = hidden_by(end)
         made = over.calls_of(0)
         mine = [call for at, call in enumerate(made) if at not in hidden]
         kept = [Kept(call_of_chat(0, call).fingerprint, [call]) for call in mine]
-        if end.outcome is Outcome.CUT:
-            return []
-        if end.outcome is Outcome.AGAIN:
-            self._carried.keep(kept, over.usage)
+        left = self._carried.after(end.outcome, kept, over.usage)
+        if left is None:
             self._ends.pop(0, None)
             return []
-        if end.outcome is Outcome.GIVEN:
-            self._carried = Carried()
-        carried = [call.told[0] for call in self._carried.left([each.fingerprint for each in kept])]
+        carried = [call.told[0] for call in left]
         counts = {"shown": len(mine), "hidden": len(made) - len(mine)}
         told = self._ends.setdefault(0, {"index": 0, "finish_reason": None})
-        left = reason_left(Surface.CHAT, told.get("finish_reason"), **counts)
-        told["finish_reason"] = CALLS[Surface.CHAT] if carried else left
+        reason = reason_left(Surface.CHAT, told.get("finish_reason"), **counts)
+        told["finish_reason"] = CALLS[Surface.CHAT] if carried else reason
         rows = self._last(over, [*mine, *carried])
         self.has_shown = True
         return rows
@@ -117,6 +121,7 @@ class MergedChat:
             self._round.calls.setdefault(index, CallsFold()).feed(calls)
         if index in self._speaking:
             delta.pop("role", None)
+        self._part(index, delta)
         live = {**choice, "delta": delta}
         if choice.get("finish_reason") is not None:
             told = {name: each for name, each in choice.items() if name not in _NOT_LAST}
@@ -129,6 +134,13 @@ class MergedChat:
         said = (each for name, each in delta.items() if name != "role")
         self._round.has_shown = self._round.has_shown or any(said)
         return live
+
+    def _part(self, index: int, delta: Raw) -> None:
+        """Let a round begin with an empty line, where an earlier one has said something."""
+        text = delta.get("content")
+        if isinstance(text, str) and text and index not in self._round.said:
+            self._round.said.add(index)
+            delta["content"] = f"{BETWEEN}{text}" if index in self._said else text
 
     def _last(self, over: _Round, calls: list[Raw]) -> list[Row]:
         chunks: list[Raw] = []

@@ -8,17 +8,16 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, cast
 
-import orjson
-
 from loops.blocks import Raw
 from loops.guard import Raised
 from loops.jsonable import jsonable
 
 from .answer import Answer
 from .bodies import CallIn, calls_in
-from .call import MOST_LOOPS, Call
+from .call import Call
 from .custom_logger import AgenticLoopLimitError, AgenticLoopSafetyError
 from .in_time import outcome_within
+from .json_rows import canonical_text
 from .methods import CHAT_GATE, GATE, name_of, overrides, own_tools
 from .rounds import Surface
 
@@ -36,6 +35,16 @@ class Reply:
     model: str
     """`vendor/model`, as the provider knows it."""
     calls: tuple[CallIn, ...]
+
+    @property
+    def vendor(self) -> str:
+        """Who is asked."""
+        return self.model.partition("/")[0]
+
+    @property
+    def model_name(self) -> str:
+        """What the vendor calls the model."""
+        return self.model.partition("/")[2]
 
     @classmethod
     def of(cls, surface: Surface, body: Raw, model: str) -> "Reply":
@@ -78,18 +87,17 @@ async def claim_of(
 async def _asked(
     callback: object, gate: str, call: Call, reply: Reply, limit: timedelta
 ) -> dict[str, Any] | None:
-    vendor, _, model = reply.model.partition("/")
     answer: object = await outcome_within(
         limit,
         partial(
             getattr(callback, gate),
             response=Answer(reply.body, call.surface),
-            model=model,
+            model=reply.model_name,
             messages=call.messages(),
             tools=call.optional_params.get("tools") or [],
             stream=call.asked.streams,
-            custom_llm_provider=vendor,
-            kwargs=call.told(vendor),
+            custom_llm_provider=reply.vendor,
+            kwargs=call.told(reply.vendor),
         ),
     )
     where = f"{name_of(callback)}.{gate} of run {call.id}"
@@ -112,9 +120,8 @@ def refusal_of(call: Call, claim: Claim) -> AgenticLoopSafetyError | None:
     """Return why the model is not asked again; None when it may be."""
     if claim.fingerprint in call.fingerprints:
         return AgenticLoopSafetyError("the model makes the same calls again")
-    limit = call.limit or MOST_LOOPS
-    if call.depth >= limit:
-        return AgenticLoopLimitError(f"the model was asked again {limit} times, the limit")
+    if call.depth >= call.most_loops:
+        return AgenticLoopLimitError(f"the model was asked again {call.depth} times, the limit")
     return None
 
 
@@ -163,10 +170,6 @@ def _words(value: object, depth: int = 0) -> Iterator[str]:
 
 def _fingerprint(told: Mapping[str, Any], calls: Sequence[CallIn], places: frozenset[int]) -> str:
     """Return what is the same when a model makes the same calls again, whatever their ids."""
-    seen: list[Any] = sorted(
-        [each.name, orjson.dumps(each.arguments, option=orjson.OPT_SORT_KEYS).decode()]
-        for each in calls
-        if each.place in places
-    )
-    canonical = orjson.dumps(seen or jsonable(told), option=orjson.OPT_SORT_KEYS)
-    return blake2b(canonical, digest_size=16).hexdigest()
+    seen = sorted(each.fingerprint for each in calls if each.place in places)
+    text = canonical_text(seen or jsonable(told))
+    return blake2b(text.encode(), digest_size=16).hexdigest()

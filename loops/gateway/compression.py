@@ -22,7 +22,7 @@ from .answering import (
     is_chat,
     lifted_limit,
     member,
-    name_of,
+    name_of_tool,
 )
 from .custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch, CustomLogger
 
@@ -82,7 +82,7 @@ class Compression(CustomLogger):
         """Return the request with its long results shortened; None where there is none."""
         tools, messages = listed(data.get("tools")), listed(data.get("messages"))
         # Where the model may call nothing, or means another tool by the name, all has to stay.
-        can_ask = _choice_of(data) != "none" and NAME not in map(name_of, tools)
+        can_ask = _choice_of(data) != "none" and NAME not in map(name_of_tool, tools)
         if not can_ask or (self._trigger and _tokens_in(data) < self._trigger):
             return None
         shorter = [self._shortened(each) for each in messages]
@@ -102,7 +102,7 @@ class Compression(CustomLogger):
         kwargs: dict[str, Any],
     ) -> tuple[bool, dict[str, Any]]:
         """Take up the calls for shortened results."""
-        has_tool = NAME in map(name_of, tools or [])
+        has_tool = NAME in map(name_of_tool, tools or [])
         calls = calls_of(response, NAME) if has_tool else []
         return bool(calls), {"tool_calls": calls} if calls else {}
 

@@ -11,7 +11,7 @@ from loops.runtime import Runtime
 from .asking import Asked
 from .call import Call
 from .chain import Link
-from .claims import Claim, Reply, all_claimed, claim_of, refusal_of
+from .claims import Reply, all_claimed, claim_of, refusal_of
 from .custom_logger import AgenticLoopPlan
 from .given import given_body
 from .methods import name_of
@@ -74,7 +74,7 @@ def _followed(built: Built, plan: AgenticLoopPlan) -> Decision | None:
     if plan.response_override is not None:
         given = given_body(call, plan.response_override)
         return Decision(RoundEnd(Outcome.AGAIN, claim.places), given=given)
-    link = _link(claim, plan, built)
+    link = Link(claim.callback, plan, call.told(built.reply.vendor))
     if plan.terminate:
         why = plan.stop_reason or "its plan says so"
         logger.info("· run %s ends with %s: %s", call.id, name_of(claim.callback), why)
@@ -83,8 +83,3 @@ def _followed(built: Built, plan: AgenticLoopPlan) -> Decision | None:
         following = next_call(call, built.reply, claim, plan)
         return Decision(RoundEnd(Outcome.AGAIN, claim.places), next=following, link=link)
     return None
-
-
-def _link(claim: Claim, plan: AgenticLoopPlan, built: Built) -> Link:
-    vendor = built.reply.model.partition("/")[0]
-    return Link(claim.callback, plan, built.call.told(vendor))

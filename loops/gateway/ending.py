@@ -77,13 +77,13 @@ class Ending:
         """
         call, given = asked.call, decision.given
         if given is not None:
-            return await chain.changed(self._runtime, call, given)
+            return await chain.changed(call, given)
         if decision.end.outcome is Outcome.CLOSED and not asked.is_seen:
             chain.add(decision.link)
         if not chain.changes:
             return None
         left = without_calls(call.surface, asked.body(), decision.end.claimed)
-        return await chain.changed(self._runtime, call, left)
+        return await chain.changed(call, left)
 
     async def _concluded(
         self, asked: Asked, changed: Raw | None, end: RoundEnd

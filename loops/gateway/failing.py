@@ -1,5 +1,6 @@
 """Failures in the words of the protocol that the caller speaks; pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,31 +18,25 @@ FAILURE = "failure"
 """The name of the event by which a gateway's run says how it fails."""
 
 KINDS: dict[int, str] = {
-    400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     409: "conflict_error",
     413: "request_too_large",
-    422: "invalid_request_error",
     429: "rate_limit_error",
     504: "timeout_error",
     529: "overloaded_error",
 }
-"""What a status is called; `api_error` where it is not here, `invalid_request_error` below 500."""
+"""What a status is called; any other `invalid_request_error`, or `api_error` from 500 on."""
 
 CHAT_KINDS: dict[int, str] = {
-    400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
     404: "not_found_error",
-    422: "invalid_request_error",
     429: "rate_limit_error",
 }
-"""The same in Chat Completions; `server_error` where it is not here, `invalid_request_error` below
-500."""
-
+"""The same in Chat Completions; any other from 500 on is `server_error`."""
 
 STATUSES = {"provider_invalid_request": 400, "rate_limited": 429, "provider_timeout": 504}
 """The statuses of failures that no provider has answered with, by their code; 502 for others."""
@@ -68,20 +63,16 @@ class Failure:
     def body(self, surface: Surface, request_id: str = "") -> Raw:
         """Return the body of the answer that tells it."""
         if surface is Surface.MESSAGES:
-            kind = self.kind or KINDS.get(self.status, _kind(self.status))
+            kind = self._kind(KINDS, "api_error")
             told: Raw = {"type": "error", "error": {"type": kind, "message": self.message}}
             return {**told, "request_id": request_id} if request_id else told
-        kind = self.kind or CHAT_KINDS.get(self.status, _chat_kind(self.status))
+        kind = self._kind(CHAT_KINDS, "server_error")
         error = {"message": self.message, "type": kind, "param": None, "code": self.code or None}
         return {"error": error}
 
-
-def _kind(status: int) -> str:
-    return "invalid_request_error" if status < 500 else "api_error"
-
-
-def _chat_kind(status: int) -> str:
-    return "invalid_request_error" if status < 500 else "server_error"
+    def _kind(self, kinds: Mapping[int, str], other: str) -> str:
+        default = "invalid_request_error" if self.status < 500 else other
+        return self.kind or kinds.get(self.status, default)
 
 
 def failure_in(event: object) -> Failure | None:

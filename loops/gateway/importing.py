@@ -1,6 +1,6 @@
 """Finds an object by the path `module.name`: in a folder first, then among what is installed.
 
-A module of the folder is registered under its name, as an import would do it: it is executed once,
+A module of the folder is registered under its name, as an import would do it: it runs once,
 and whoever imports it gets the same.
 """
 

@@ -43,7 +43,7 @@ def dumped(value: object) -> str:
         return json.dumps(value, separators=(",", ":"))
 
 
-def canonical(value: object) -> str:
+def canonical_text(value: object) -> str:
     """Return the value as JSON text that is the same for the same value, however it was written."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

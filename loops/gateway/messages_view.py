@@ -144,14 +144,9 @@ class MergedMessages:
         hidden = hidden_by(end)
         mine = [call for call in over.calls if call.place not in hidden]
         kept = [call.kept() for call in mine]
-        if end.outcome is Outcome.CUT:
+        carried = self._carried.after(end.outcome, kept, over.usage())
+        if carried is None:
             return []
-        if end.outcome is Outcome.AGAIN:
-            self._carried.keep(kept, over.usage())
-            return []
-        if end.outcome is Outcome.GIVEN:
-            self._carried = Carried()
-        carried = self._carried.left([call.fingerprint for call in kept])
         late = [call.frames for call in mine if call.number is None]
         rows = [row for frames in late for row in self._numbered(frames)]
         rows += [row for call in carried for row in self._numbered(call.told)]

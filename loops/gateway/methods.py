@@ -1,5 +1,7 @@
 """The methods of callbacks by their names, and which of them a callback has of its own."""
 
+import inspect
+
 from .custom_logger import CustomLogger
 
 METHODS = tuple(sorted(name for name in vars(CustomLogger) if name.startswith("async_")))
@@ -20,6 +22,11 @@ WRAPPER = "async_post_call_streaming_iterator_hook"
 
 BASES = frozenset({"loops.gateway.custom_logger", "litellm.integrations.custom_logger"})
 """The modules whose `CustomLogger` does nothing by itself."""
+
+
+def keywords_of(method: str) -> list[str]:
+    """Return the keywords with which a method is called."""
+    return list(inspect.signature(vars(CustomLogger)[method]).parameters)[1:]
 
 
 def is_base(cls: type) -> bool:

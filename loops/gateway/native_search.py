@@ -13,7 +13,7 @@ from typing import Any
 from loops.blocks import Raw
 from loops.providers.told import listed
 
-from .answering import member, name_of
+from .answering import member, name_of_tool
 from .searching import Result, Searched
 
 FOUND = "web_search_tool_result"
@@ -31,10 +31,10 @@ def is_native(tool: object) -> bool:
 
 def is_search(tool: object, name: str) -> bool:
     """Say whether a request's tool is a web search, and none of the client's own."""
-    if is_native(tool) or name_of(tool) == name:
+    if is_native(tool) or name_of_tool(tool) == name:
         return True
     has_schema = any(member(tool, part) is not None for part in ("input_schema", "function"))
-    return name_of(tool) in _OLD_NAMES and not has_schema
+    return name_of_tool(tool) in _OLD_NAMES and not has_schema
 
 
 def native_blocks(calls: Sequence[Mapping[str, Any]], found: Sequence[Searched]) -> list[Raw]:

@@ -71,7 +71,7 @@ def _model(call: Call, reply: Reply, named: str | None) -> Any:
 
     A callback that hands back the name that it was told means the same model.
     """
-    same = {reply.model, reply.model.partition("/")[2]}
+    same = {reply.model, reply.model_name}
     return call.body.get("model") if named is None or named in same else named
 
 

@@ -17,13 +17,18 @@ def plain_body(surface: Surface, rounds: Sequence[Round], mode: Mode) -> Raw:
     body of a round that is the only one is untouched, so its calls may stand between its text,
     where a merged stream tells them last. A last round that was cut has no body to give.
     """
-    last = rounds[-1]
-    is_alone = len(rounds) == 1 and last.end.outcome is Outcome.FINAL
-    if is_alone or last.end.outcome in {Outcome.GIVEN, Outcome.CUT}:
-        return last.body
+    if is_untouched(rounds):
+        return rounds[-1].body
     view = view_of(surface, Mode.MERGED if mode is Mode.MERGED else Mode.HOLD)
     rows: list[Row] = []
     for each in rounds:
         rows += view.rows(unfolded(surface, each.body))
         rows += view.end(each.end)
     return folded(surface, rows)
+
+
+def is_untouched(rounds: Sequence[Round]) -> bool:
+    """Say whether the last round's body is the answer as it stands."""
+    outcome = rounds[-1].end.outcome
+    is_alone = len(rounds) == 1 and outcome is Outcome.FINAL
+    return is_alone or outcome in {Outcome.GIVEN, Outcome.CUT}

@@ -53,15 +53,14 @@ class Built:
     def arguments(self, builder: str) -> dict[str, Any]:
         """Return the keyword arguments of the builder, as its signature names them."""
         call, reply = self.call, self.reply
-        vendor, _, model = reply.model.partition("/")
         common: dict[str, Any] = {
             "tools": self.claim.told,
-            "model": model,
+            "model": reply.model_name,
             "messages": call.messages(),
             "response": Answer(reply.body, call.surface),
             "logging_obj": call.logging(reply.model),
             "stream": call.asked.streams,
-            "kwargs": call.told(vendor),
+            "kwargs": call.told(reply.vendor),
         }
         if builder in {CHAT_BUILDER, CHAT_LEGACY}:
             return {**common, "optional_params": call.optional_params}

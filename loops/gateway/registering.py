@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from loops.errors import SetupError
 from loops.naming import did_you_mean
@@ -23,9 +23,11 @@ from .methods import (
     CHAT_LEGACY,
     GATE,
     LEGACY,
+    METHODS,
     WRAPPER,
     is_base,
     is_callback,
+    keywords_of,
     name_of,
     overridden,
     own_tools,
@@ -91,7 +93,9 @@ def checked_callback(value: object, label: str, *, mend: str) -> object:
         SetupError: When it is none, or has a method that could not be awaited.
     """
     if not is_callback(value):
-        raise SetupError(f"{label} is {_kind_of(value)}; {mend}")
+        is_other = not isinstance(value, type | ModuleType)
+        kind = f"{_kind_of(value)}, and no CustomLogger" if is_other else _kind_of(value)
+        raise SetupError(f"{label} is {kind}; {mend}")
     faults = [*_faults(value)]
     if faults:
         raise SetupError(f"{label}: {'; '.join(faults)}")
@@ -130,7 +134,9 @@ def silences(callback: object) -> list[str]:
     """Return what of the callback never happens, since it leaves out what leads to it."""
     has = frozenset(overridden(callback))
     name = name_of(callback)
-    said: list[str] = []
+    said = [*_never_called(callback)]
+    if not has and not said:
+        said.append(f"{name} overrides nothing: it is never called")
     if GATE in has and not has & (_OF_MESSAGES | _OF_CHAT):
         said.append(f"{name} overrides {GATE} and no builder: what it takes up is never answered")
     if CHAT_GATE in has and not has & _OF_CHAT:
@@ -147,6 +153,15 @@ def silences(callback: object) -> list[str]:
     return said
 
 
+def _never_called(callback: object) -> Iterator[str]:
+    """Yield what is named as if it were called, and is not."""
+    for cls in type(callback).__mro__:
+        for name in () if is_base(cls) else vars(cls):
+            if name.startswith("async_") and name not in METHODS:
+                mend = did_you_mean(name, METHODS)
+                yield f"{cls.__name__} has {name}, which nobody calls here{mend}"
+
+
 def _labelled(entries: object, where: str) -> Iterator[tuple[str, object]]:
     listed = cast("list[object]", entries) if isinstance(entries, list | tuple) else [entries]
     for place, entry in enumerate(listed):
@@ -161,18 +176,30 @@ def _callback_of(entry: object, label: str, folder: Path | None, shipped: Shippe
         return None if callback is None else checked_callback(callback, label, mend="")
     if "." not in path:
         known = did_you_mean(path, shipped) or f" of {', '.join(sorted(shipped))}"
-        raise SetupError(f"{label} names no shipped callback{known}; yours is named module.name")
+        raise SetupError(f"{label} names no shipped callback{known} (yours is named module.name)")
     module, value = find_object(path, label, folder)
     return checked_callback(value, label, mend=_mend(module, value))
 
 
 def _rule_of(entry: object, label: str, folder: Path | None) -> Rule:
-    _, value = find_object(_text(entry, label), label, folder)
-    if isinstance(value, type) or not callable(value):
-        raise SetupError(f"{label} is {_kind_of(value)}; name a function that takes a text")
+    value = found_function(_text(entry, label), label, folder, takes="a text")
     if inspect.iscoroutinefunction(value):
         raise SetupError(f"{label} is a coroutine function, and nobody awaits a rule: write def")
-    return cast("Rule", value)
+    return value
+
+
+def found_function(
+    path: str, label: str, folder: Path | None, *, takes: str
+) -> Callable[[str], Any]:
+    """Return the function that stands at the path; `takes` says what it is called with.
+
+    Raises:
+        SetupError: When there is none.
+    """
+    _, value = find_object(path, label, folder)
+    if isinstance(value, type) or not callable(value):
+        raise SetupError(f"{label} is {_kind_of(value)}; name a function that takes {takes}")
+    return value
 
 
 def _text(entry: object, label: str) -> str:
@@ -187,8 +214,20 @@ def _kind_of(value: object) -> str:
     if isinstance(value, ModuleType):
         return f"the module {value.__name__}"
     if inspect.isroutine(value):
-        return f"the function {getattr(value, '__name__', '')}, and no CustomLogger"
-    return f"of the type {type(value).__name__}, and no CustomLogger"
+        return f"the function {getattr(value, '__name__', '')}"
+    return f"of the type {type(value).__name__}"
+
+
+def _mismatch(method: object, name: str) -> str | None:
+    """Return why a method cannot be called with the keywords that it gets; None where it can."""
+    if not callable(method):
+        return "is no method"
+    told = keywords_of(name)
+    try:
+        inspect.signature(method).bind(None, **dict.fromkeys(told))
+    except TypeError as error:
+        return f"cannot be called with {', '.join(told)}: {error}; take them, or **more"
+    return None
 
 
 def _mend(module: ModuleType, value: object) -> str:
@@ -217,6 +256,8 @@ def _faults(callback: object) -> Iterator[str]:
             is_generator = any(map(inspect.isasyncgenfunction, forms))
             mend = "return the answer, and yield nothing" if is_generator else "write async def"
             yield f"{cls.__name__}.{name} is no coroutine function: {mend}"
+        if mismatch := _mismatch(method, name):
+            yield f"{cls.__name__}.{name} {mismatch}"
     names: object = own_tools(callback)
     if isinstance(names, str):
         yield f"{cls.__name__}.server_fulfilled_tool_names is a text: write {{{names!r}}}"

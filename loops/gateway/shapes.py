@@ -69,7 +69,7 @@ def _said(raw: Mapping[str, Any]) -> Iterator[Raw]:
         yield from map(fields, listed(raw.get("thinking_blocks")))
     yield from blocks
     seen = {block.get("id") for block in blocks if block.get("type") == "tool_use"}
-    for call in calls_of(raw):
+    for call in calls_beside(raw):
         if call["id"] not in seen:
             yield call
 
@@ -78,7 +78,7 @@ THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Blocks of what a model thought."""
 
 
-def calls_of(message: Mapping[str, Any]) -> Iterator[Raw]:
+def calls_beside(message: Mapping[str, Any]) -> Iterator[Raw]:
     """Yield the calls that stand beside a message's content, as blocks."""
     for call in map(fields, listed(message.get("tool_calls"))):
         called = fields(call.get("function"))

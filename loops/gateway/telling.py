@@ -14,7 +14,7 @@ from loops.events import (
 from loops.reply import Frames
 
 from .failing import Failure, failure_in
-from .plain_view import plain_body
+from .plain_view import is_untouched, plain_body
 from .rendering import error_rows
 from .rounds import Mode, Outcome, Round, RoundEnd, Surface, round_end_of
 from .rows import Row, Unpacker
@@ -23,8 +23,8 @@ from .views import view_of
 BROKEN = Failure(502, "the reply was lost in the middle, and cannot be taken back; ask again")
 ENDED = Failure(500, "the run ended without an answer", code="no_answer")
 
-STATUSES = {"timed_out": 504, "expired": 503, "cancelled": 499, "worker_lost": 502}
-"""The statuses of runs that ended by no failure of a model or a callback, by their code."""
+STATUSES = {"timed_out": 504, "worker_lost": 502}
+"""The statuses of runs that failed by no fault of a model or a callback, by their code."""
 
 _ENDS = frozenset({Outcome.FINAL, Outcome.CLOSED, Outcome.GIVEN, Outcome.CUT})
 
@@ -126,9 +126,7 @@ class PlainTelling:
 
     def body(self) -> bytes:
         """Return the answer: that of a single round word for word."""
-        last = self._rounds[-1]
-        is_alone = len(self._rounds) == 1 and last.end.outcome is Outcome.FINAL
-        if is_alone or last.end.outcome is Outcome.GIVEN:
+        if self._last and is_untouched(self._rounds):
             return self._last[-1][1].encode()
         return orjson.dumps(plain_body(self._surface, self._rounds, self._mode))
 

@@ -14,7 +14,7 @@ from loops.providers.vendors import Dialect
 
 from .call import is_inner
 from .rounds import Surface
-from .shapes import THOUGHTS, calls_of, canonical, tool_spec
+from .shapes import THOUGHTS, calls_beside, canonical, tool_spec
 from .wishes import params_of, unforced, wishes_of
 
 _NOT_THEIRS = frozenset(
@@ -200,7 +200,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Raw]:
 
 def _ids(message: Mapping[str, Any]) -> set[str]:
     named = [block for block in _blocks(message) if block.get("type") == "tool_use"]
-    return {word(each.get("id")) for each in (*named, *calls_of(message))} - {""}
+    return {word(each.get("id")) for each in (*named, *calls_beside(message))} - {""}
 
 
 def _thinking(message: Raw, blocks: list[Raw], kept: Raw) -> Raw:

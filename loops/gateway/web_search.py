@@ -26,7 +26,7 @@ from .answering import (
     is_chat,
     lifted_limit,
     member,
-    name_of,
+    name_of_tool,
 )
 from .custom_logger import AgenticLoopPlan, AgenticLoopRequestPatch, CustomLogger
 from .native_search import is_native, is_search, native_blocks, without_native_blocks
@@ -88,7 +88,7 @@ class WebSearch(CustomLogger):
             return None if changed is data else changed
         changed = {**changed, "tools": self._with_tool(tools, chat=call_type in CHAT)}
         if "tool_choice" in data:
-            replaced = {name_of(each) for each in searches}
+            replaced = {name_of_tool(each) for each in searches}
             changed["tool_choice"] = self._choice(data["tool_choice"], replaced)
         if self._loops is not None and not _has_limit(data):
             changed.setdefault("max_agentic_loops", self._loops)
@@ -105,7 +105,9 @@ class WebSearch(CustomLogger):
         kwargs: dict[str, Any],
     ) -> tuple[bool, dict[str, Any]]:
         """Take up the calls for a search."""
-        is_meant = self._serves(custom_llm_provider) and self._name in map(name_of, tools or [])
+        is_meant = self._serves(custom_llm_provider) and self._name in map(
+            name_of_tool, tools or []
+        )
         calls = calls_of(response, self._name) if is_meant else []
         return bool(calls), {"tool_calls": calls} if calls else {}
 

@@ -130,7 +130,7 @@ def test_a_completion_is_the_answer_after_the_call(
     said = answers["chat"][mode]["plain"]
 
     [choice] = said["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("".join(texts), "stop")
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("\n\n".join(texts), "stop")
     assert "tool_calls" not in choice["message"]
     assert tokens(said["usage"]) == (20, 10)
 
@@ -150,7 +150,7 @@ def test_any_other_stream_of_a_completion_is_one(
     chunks = answers["chat"][mode]["events"]
 
     choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    assert "".join(each["delta"].get("content") or "" for each in choices) == "".join(texts)
+    assert "".join(each["delta"].get("content") or "" for each in choices) == "\n\n".join(texts)
     ends = [each["finish_reason"] for each in choices if each["finish_reason"]]
     assert (ends, len({chunk["id"] for chunk in chunks})) == (["stop"], 1)
     usages = [chunk["usage"] for chunk in chunks if chunk.get("usage")]
@@ -165,7 +165,7 @@ def test_the_completions_helper_gives_the_final_completion(
     final = answers["chat"][mode]["final"]
 
     [choice] = final["choices"]
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("".join(texts), "stop")
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("\n\n".join(texts), "stop")
     assert not choice["message"].get("tool_calls")
     assert tokens(final["usage"]) == (20, 10)
 
@@ -179,4 +179,7 @@ def test_the_completions_helper_keeps_a_call_of_the_clients_own(
     functions = [each["function"] for each in choice["message"]["tool_calls"]]
     assert [each["name"] for each in functions] == [OWN]
     assert orjson.loads(functions[0]["arguments"]) == {"q": "x"}
-    assert (choice["message"]["content"], choice["finish_reason"]) == ("".join(texts), "tool_calls")
+    assert (choice["message"]["content"], choice["finish_reason"]) == (
+        "\n\n".join(texts),
+        "tool_calls",
+    )

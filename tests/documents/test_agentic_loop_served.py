@@ -292,7 +292,7 @@ async def test_any_other_stream_of_a_completion_is_one(
 
     chunks = await all_of(asking.create(**streamed(model, tool), stream=True))
 
-    text = "".join(BOTH) if mode == "merged" else ANSWER
+    text = "\n\n".join(BOTH) if mode == "merged" else ANSWER
     assert folded(chunks) == (text, [], ["stop"])
     assert len({chunk.id for chunk in chunks}) == 1
     usages = [chunk.usage for chunk in chunks if chunk.usage]
@@ -330,7 +330,7 @@ async def test_the_completions_helper_gives_the_final_completion(
         final = await stream.get_final_completion()
 
     [choice] = final.choices
-    assert choice.message.content == ("".join(BOTH) if mode == "merged" else ANSWER)
+    assert choice.message.content == ("\n\n".join(BOTH) if mode == "merged" else ANSWER)
     assert (choice.message.tool_calls, choice.finish_reason) == (None, "stop")
     assert final.usage is not None
     assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (20, 10)
@@ -386,7 +386,7 @@ async def test_the_helpers_see_no_call_where_the_loop_is_refused(
 
     rounds = range(4) if mode == "merged" else range(3, 4)
     assert [getattr(block, "text", "") for block in final.content] == [f"look {n}" for n in rounds]
-    assert choice.message.content == "".join(f"look {n}" for n in rounds)
+    assert choice.message.content == "\n\n".join(f"look {n}" for n in rounds)
     assert (final.stop_reason, choice.finish_reason) == ("end_turn", "stop")
     assert (final.usage.input_tokens, choice.message.tool_calls) == (40, None)
     assert len(gateway.up.requests) == 8

@@ -221,7 +221,7 @@ STREAMS = {
     **_each(155, 166, _FOLDED),
     **_each(167, 168, _in(_METHODS, "a_reply_of_nothing_is_no_callbacks_business")),
     **_each(169, 171, _FOLDED),
-    "172": _in(_VIEWS, "without_callbacks_every_row_passes_as_it_comes"),
+    "172": _in(_VIEWS, "in_the_compatible_mode_every_row_passes_as_it_comes"),
     "173": _in(_FAULTS, "d1_a_gate_may_look_at_a_reply_in_any_way"),
     "174": _in(_FAULTS, "d9_b12_whatever_the_provider_speaks_a_reply_is_the_callers"),
     "175": _in(_PLANS, "an_override_is_the_answer_whatever_its_shape"),

@@ -26,6 +26,7 @@ from tests.gateway.rounds_in_process import (
     raises,
 )
 from tests.gateway.upstream import Asked, Script, Told, in_turn, says
+from tests.api.author import Author
 from tests.gateway.whole import Whole, frames_of, whole
 from tests.waiting import wait_until
 
@@ -194,6 +195,22 @@ async def test_where_no_worker_is_the_caller_is_told_in_time(
     error = answer.json()["error"]
     assert "no worker" in error["message"]
     assert error["type"] == ("api_error" if surface is MESSAGES else "server_error")
+
+
+async def test_a_caller_is_told_when_the_last_worker_has_gone(redis_url: str):
+    told = GatewaySettings(wait=timedelta(seconds=0.3))
+    owner = Owner()
+
+    async with whole(redis_url, FOUND, told=told, workers=0) as gateway:
+        asked = owner.start(gateway.post(MESSAGES), name="asked")
+        runs = gateway.mill.resources.runs
+        while not (page := (await runs.page("default")).runs):
+            await asyncio.sleep(0)
+        author = Author(gateway.mill.resources, page[0].id, page[0].session_id, "default")
+        await author.append({"type": "run.started", "data": {"worker": "w"}})
+        answer = await asked
+
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "api_error")
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -67,7 +67,8 @@ async def test_an_override_is_the_answer_whatever_its_shape(
     came = await ask(ASKS, own, surface=surface, mode=mode, stream=stream)
 
     # What a merged stream has shown of the reply cannot be taken back.
-    before = ASKS.text if mode is Mode.MERGED else ""
+    between = "\n\n" if surface is CHAT else ""
+    before = f"{ASKS.text}{between}" if mode is Mode.MERGED else ""
     assert (came.text, came.reason) == (f"{before}mine", "end_turn")
     assert not [name for kind, name in came.content if kind == "tool_use"]
     assert before or came.body["model"] == "main"

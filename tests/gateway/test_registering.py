@@ -152,7 +152,7 @@ def function(): pass
         ("mutli.ready", "there is no module 'mutli', neither in"),
         ("mutli.ready", "did you mean 'multi'?"),
         ("web_serch", "names no shipped callback; did you mean 'web_search'?"),
-        ("otel", "names no shipped callback of web_search; yours is named module.name"),
+        ("otel", "names no shipped callback of web_search (yours is named module.name)"),
         ("s3://bucket/x.inst", "is no path: write module.name"),
         ("..x", "is no path"),
         ("raises.inst", "the module 'raises' raises ValueError: no luck"),
@@ -203,7 +203,7 @@ def test_a_rule_is_a_plain_function(folder: Path) -> None:
     assert short.value is sys.modules["rules"].short  # type: ignore[attr-defined]  # it is made here
     slow, five, shrt = (str(each.problem) for each in others)
     assert "entry 'rules.slow' is a coroutine function, and nobody awaits a rule" in slow
-    assert "name a function that takes a text" in five
+    assert "is of the type int; name a function that takes a text" in five
     assert "did you mean 'short'?" in shrt
 
 
@@ -267,7 +267,8 @@ async def method(self: object, **arguments: Any) -> None: ...
 @pytest.mark.parametrize(
     ("methods", "said"),
     [
-        ([], []),
+        ([], ["overrides nothing: it is never called"]),
+        (["async_should_run_loop"], ["has async_should_run_loop, which nobody calls here; did you"]),
         ([GATE, BUILD], []),
         ([GATE, CHAT_BUILD], []),
         ([CHAT_GATE, CHAT_BUILD], []),
@@ -296,3 +297,13 @@ def test_what_never_happens_stands_in_the_log(caplog: pytest.LogCaptureFixture) 
 
     [record] = caplog.records
     assert record.getMessage().startswith("! App(callbacks=…)[0]: Mine overrides")
+
+
+def test_a_method_that_does_not_take_what_it_is_given_ends_the_start() -> None:
+    async def narrow(self: object, response: Any) -> tuple[bool, dict[str, Any]]:
+        return False, {}
+
+    callback = type("Mine", (CustomLogger,), {GATE: narrow})()
+
+    with pytest.raises(SetupError, match=rf"Mine\.{GATE} cannot be called with response, model, .*"):
+        checked_callbacks([callback], "App(callbacks=…)")

@@ -232,7 +232,7 @@ def test_merged_chunks_are_one_completion() -> None:
     assert [each["finish_reason"] for each in deltas if each["finish_reason"]] == ["stop"]
     assert [data for _, data in rows].count("[DONE]") == 1
     body = fold_chat(rows)
-    assert body["choices"][0]["message"] == {"role": "assistant", "content": "Let meso"}
+    assert body["choices"][0]["message"] == {"role": "assistant", "content": "Let me\n\nso"}
     assert body["usage"] == {"prompt_tokens": 2, "completion_tokens": 7}
 
 
@@ -316,7 +316,7 @@ def test_half_a_character_is_passed_on_in_another_rounds_chunks() -> None:
 
     rows = shown(view_of(CHAT, Mode.MERGED), [(first, again(0)), (last, FINAL)])
 
-    assert fold_chat(rows)["choices"][0]["message"]["content"] == "a\U0001f600"
+    assert fold_chat(rows)["choices"][0]["message"]["content"] == "a\n\n\U0001f600"
 
 
 def test_an_answer_that_was_given_costs_what_it_says() -> None:

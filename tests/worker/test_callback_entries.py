@@ -162,7 +162,7 @@ def test_an_entry_that_is_none_ends_the_start(file: Path, text: str, said: str) 
 @pytest.mark.parametrize(
     ("search", "said"),
     [
-        ("mine.Mine", "is a class; name a function that takes a query"),
+        ("mine.Mine", "is the class Mine; name a function that takes a query"),
         ("mine.__doc__", "is of the type NoneType; name a function"),
         ("mine.serch", "did you mean 'search'?"),
     ],
