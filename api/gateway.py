@@ -17,7 +17,7 @@ from loops.gateway.translating import cleaned_body
 from loops.model import configured_models
 from worker.new_run import NewRun
 
-from .agent_requests import agent_run, is_agent
+from .agent_requests import AGENT, agent_run, is_agent
 from .desk import Desk, desk_of, promptly
 from .errors import invalid_request
 from .gateway_answer import GatewayAnswer, Told
@@ -137,7 +137,8 @@ def _run_of(desk: Desk, asked: GatewayRequest) -> NewRun:
     if is_agent(asked):
         return agent_run(desk.office.app, asked)
     if asked.model not in configured_models():
-        raise UnknownModel(asked.model, configured_models())
+        agents = (f"{AGENT}{name}" for name in desk.office.app.agents)
+        raise UnknownModel(asked.model, [*configured_models(), *agents])
     return NewRun(
         agent=GATEWAY,
         messages=[asked.message()],

@@ -22,7 +22,7 @@ from worker.new_run import RUNS_QUEUE
 from .agent_requests import AgentReading, is_agent
 from .desk import Office
 from .follower import Follower
-from .frames import NOTICES, Frame
+from .frames import ERROR, NOTICES, Frame
 
 TYPES = frozenset(
     {"frames.received", "custom.round", "custom.failure", "turn.reset", "run.started"}
@@ -38,6 +38,7 @@ NO_WORKER = Failure(
     retry_after=timedelta(seconds=5),
     code="no_worker",
 )
+GONE = Failure(410, "what was answered is not kept any more; ask anew", code="answer_gone")
 STOPPING = Failure(503, "the server is stopping; try again", code="stopping")
 
 
@@ -113,7 +114,7 @@ class Reading:
 
     def _take(self, frame: Frame) -> list[Row]:
         if frame.type in NOTICES:
-            return self.telling.fail(BROKEN)
+            return self.telling.fail(GONE if frame.type == ERROR else BROKEN)
         told = orjson.loads(frame.line)
         event = decode(frame.type, told["data"], turn=told.get("turn"))
         if isinstance(event, RunStarted):

@@ -10,7 +10,7 @@ from functools import partial
 
 from .closing import closing
 from .context import Context
-from .errors import Incomplete
+from .errors import Incomplete, UnknownModel
 from .events import AgentEvent
 from .gateway.asked import request_of
 from .gateway.asking import Asked
@@ -21,6 +21,7 @@ from .gateway.ending import Ending, given_frames
 from .gateway.failing import failure_of
 from .gateway.given import text_body
 from .gateway.neighbours import Neighbours, cause_of, failure_by
+from .gateway.planning import CallbackFailed
 from .gateway.relay import RelayPort
 from .gateway.rounds import Mode, Outcome, RoundEnd, Surface
 from .gateway.settings import GatewaySettings
@@ -123,9 +124,17 @@ class Gateway:
         # What a name stands for is the same as long as the process lives.
         port = self._ports.get((name, call.surface))
         if port is None:
-            port = RelayPort(self._resolve(name), call.surface)
+            port = RelayPort(self._resolved(call, name), call.surface)
             self._ports[name, call.surface] = port
         return port
+
+    def _resolved(self, call: Call, name: str) -> ModelPort:
+        try:
+            return self._resolve(name)
+        except UnknownModel as error:
+            if name == call.asked.model:
+                raise
+            raise CallbackFailed(f"a callback names another model: {error}") from None
 
     def _is_kept_back(self, call: Call, chain: Chain) -> bool:
         """Say whether a callback may put another reply in the place of the one to come.

@@ -15,6 +15,7 @@ from .agentic import Gateway
 from .blocks import Raw
 from .closing import closing
 from .context import Context
+from .errors import SetupError
 from .events import AgentEvent
 from .gateway.answer import Answer
 from .gateway.asked import GatewayRequest
@@ -93,7 +94,7 @@ class _Asking:
         connection = {"base_url": told.pop("api_base", None), "api_key": told.pop("api_key", None)}
         self._connection = {name: value for name, value in connection.items() if value}
         self._surface, self._model = surface, model
-        self._mode = Mode(told.pop("streaming", Mode.COMPATIBLE))
+        self._mode = _mode_of(told.pop("streaming", Mode.COMPATIBLE))
         self._more = told
         self._gateway = Gateway(
             self._resolve,
@@ -129,6 +130,13 @@ class _Asking:
                 for row in telling.take(event):
                     if not is_done(row):
                         yield Answer(orjson.loads(row[1]))  # noqa: ASYNC119 - it is closed with us
+
+
+def _mode_of(named: object) -> Mode:
+    modes = [each.value for each in Mode]
+    if named not in modes:
+        raise SetupError(f"streaming is one of {', '.join(modes)}, not {named!r}")
+    return Mode(named)
 
 
 async def _until_over(stream: AgentStream, telling: StreamTelling) -> AsyncIterator[AgentEvent]:

@@ -43,7 +43,10 @@ def given_body(call: Call, value: Any) -> Raw:
 def text_body(call: Call, text: str) -> Raw:
     """Return the body of an answer that is a text."""
     body = _whole(call, {"content": [{"type": "text", "text": text}]})
-    return _named(call, body if call.surface is Surface.MESSAGES else chat_of_message(body))
+    if call.surface is Surface.MESSAGES:
+        return _named(call, body)
+    identity = f"chatcmpl-{call.id.removeprefix('run_')}"
+    return _named(call, {**chat_of_message(body), "id": identity})
 
 
 def _whole(call: Call, told: Mapping[str, Any]) -> Raw:

@@ -88,7 +88,13 @@ class Neighbours:
         if isinstance(given, str):
             return {"answer": given}
         # A callback may change what it was given, and return nothing.
-        return {"body": jsonable(data if given is None else fields_of(given) or data)}
+        body = data if given is None else fields_of(given)
+        if body is None:
+            kind = type(given).__name__
+            raise CallbackFailed(
+                f"{name_of(callback)}.{PRE_CALL} gave a {kind}; it returns a body, None or a text"
+            )
+        return {"body": jsonable(body)}
 
     async def changed(self, runtime: Runtime, call: Call, body: Raw) -> Raw:
         """Return the final body, as the callbacks want the caller to get it.

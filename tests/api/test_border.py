@@ -49,7 +49,8 @@ def routes(run_id: str, session_id: str = "ses_acme") -> Iterator[tuple[str, str
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, Route)
-            found += [(method, route.path) for method in sorted(route.methods or ())]
+            path = route.path.replace(":path}", "}")
+            found += [(method, path) for method in sorted(route.methods or ())]
     for method, path in found:
         named = path.replace("{run_id}", run_id).replace("{session_id}", session_id)
         yield method, named.replace("{label}", "ship")

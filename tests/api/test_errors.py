@@ -17,6 +17,7 @@ STATUSES: list[tuple[Exception, int, str]] = [
     (errors.UnknownRun("x"), 404, "unknown_run"),
     (errors.UnknownSession("x"), 404, "unknown_session"),
     (errors.UnknownLoop("x", ["y"]), 404, "unknown_loop"),
+    (errors.UnknownModel("x", ["y"]), 404, "unknown_model"),
     (errors.UnknownHook("x"), 404, "unknown_hook"),
     (errors.AlreadySettled("x"), 409, "already_settled"),
     (errors.IdempotencyConflict("x"), 409, "idempotency_conflict"),

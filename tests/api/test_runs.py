@@ -188,7 +188,8 @@ async def test_a_run_shows_what_everybody_may_see(
 
     assert set(run) == {
         "id", "session_id", "agent", "status", "attempt", "created_at", "started_at",
-        "finished_at", "output", "error", "usage", "metadata", "last_seq", "parent_id", "retry_of",
+        "finished_at", "output", "error", "usage", "turns", "metadata", "last_seq", "parent_id",
+        "retry_of",
     }  # fmt: skip
     assert (run["agent"], run["status"], run["last_seq"]) == ("echo", "queued", 1)
 

@@ -12,6 +12,7 @@ from loops.gateway.rounds import Surface
 from loops.gateway.settings import GatewaySettings
 from loops.providers.deployment import Price
 from loops.tasks import Owner
+from tests.api.author import Author
 from tests.gateway.rounds_in_process import (
     ASKS,
     CHAT,
@@ -26,7 +27,6 @@ from tests.gateway.rounds_in_process import (
     raises,
 )
 from tests.gateway.upstream import Asked, Script, Told, in_turn, says
-from tests.api.author import Author
 from tests.gateway.whole import Whole, frames_of, whole
 from tests.waiting import wait_until
 
@@ -204,9 +204,13 @@ async def test_a_caller_is_told_when_the_last_worker_has_gone(redis_url: str):
     async with whole(redis_url, FOUND, told=told, workers=0) as gateway:
         asked = owner.start(gateway.post(MESSAGES), name="asked")
         runs = gateway.mill.resources.runs
-        while not (page := (await runs.page("default")).runs):
-            await asyncio.sleep(0)
-        author = Author(gateway.mill.resources, page[0].id, page[0].session_id, "default")
+
+        async def is_there() -> bool:
+            return bool((await runs.page("default")).runs)
+
+        await wait_until(is_there, for_="the run to be accepted")
+        [run] = (await runs.page("default")).runs
+        author = Author(gateway.mill.resources, run.id, run.session_id, "default")
         await author.append({"type": "run.started", "data": {"worker": "w"}})
         answer = await asked
 

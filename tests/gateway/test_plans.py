@@ -236,7 +236,8 @@ async def test_a_model_by_the_name_that_the_callback_was_told_is_the_same(named:
 async def test_a_model_that_nobody_configured_is_refused_with_a_text(surface: Surface, named: str):
     came = await ask(TWO, patching(model=named), surface=surface)
 
-    assert (came.failure.status, len(came.sent)) == (404, 1)
+    # His caller has named another one.
+    assert (came.failure.status, len(came.sent)) == (500, 1)
     assert repr(named) in came.failure.message
     assert came.failure.body(surface)["error"]["message"]
 

@@ -268,7 +268,10 @@ async def method(self: object, **arguments: Any) -> None: ...
     ("methods", "said"),
     [
         ([], ["overrides nothing: it is never called"]),
-        (["async_should_run_loop"], ["has async_should_run_loop, which nobody calls here; did you"]),
+        (
+            ["async_should_run_loop"],
+            ["has async_should_run_loop, which nobody calls here; did you"],
+        ),
         ([GATE, BUILD], []),
         ([GATE, CHAT_BUILD], []),
         ([CHAT_GATE, CHAT_BUILD], []),
@@ -305,5 +308,7 @@ def test_a_method_that_does_not_take_what_it_is_given_ends_the_start() -> None:
 
     callback = type("Mine", (CustomLogger,), {GATE: narrow})()
 
-    with pytest.raises(SetupError, match=rf"Mine\.{GATE} cannot be called with response, model, .*"):
+    with pytest.raises(
+        SetupError, match=rf"Mine\.{GATE} cannot be called with response, model, .*"
+    ):
         checked_callbacks([callback], "App(callbacks=…)")
