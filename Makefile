@@ -8,8 +8,8 @@ PYTEST := $(BIN)/pytest -p no:cacheprovider
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-kills test-load \
-  mutants lock clean .ask-peers .let-others
+.PHONY: help demo dev test check format bench test-clients test-peers test-documents test-gateway test-kills \
+  test-load mutants lock clean .ask-peers .let-others
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ dev: .venv/.installed ## Start server, API and workers, restarted when a file ch
 	@$(BIN)/loopmill dev
 
 test: .venv/.tested ## Run the tests, in random order
-	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not clients and not documents and not kills and not peers"
+	$(PYTEST) -n 4 --dist loadfile --no-loadscope-reorder -m "not clients and not documents and not gateway and not kills and not peers"
 
 check: .venv/.tested ## Check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
@@ -50,6 +50,9 @@ test-peers: .venv/.tested ## Ask other people's servers; let stock arq at our qu
 
 .let-others:
 	$(PYTEST) tests/peers/test_stock_arq.py tests/peers/test_original_callbacks.py tests/kit/test_mcp.py
+
+test-gateway: .venv/.tested ## Ask the gateway over HTTP, kill its workers
+	$(PYTEST) -n 3 --dist loadfile -m gateway
 
 test-documents: .venv/.tested ## Run the code of the public documents, and of ours
 	$(PYTEST) -m documents

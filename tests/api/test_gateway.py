@@ -38,6 +38,8 @@ from tests.api.deployed import (
 )
 from tests.gateway.upstream import call, completion_rows, in_turn, message, message_rows, says
 
+pytestmark = pytest.mark.gateway
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:

@@ -23,6 +23,8 @@ from tests.gateway.upstream import Told, fails, says
 from tests.loops.providers.service import Answer
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.gateway
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:

@@ -27,6 +27,8 @@ from tests.api.raw import Raw
 from tests.api.test_limits import HOSTILE
 from tests.gateway.upstream import says
 
+pytestmark = pytest.mark.gateway
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:

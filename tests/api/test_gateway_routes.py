@@ -15,6 +15,8 @@ from tests.api.deployed import (
 )
 from tests.gateway.upstream import says
 
+pytestmark = pytest.mark.gateway
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:

@@ -21,6 +21,8 @@ from tests.api.deployed import (
 from tests.gateway.upstream import call, in_turn, says
 from tests.loops.providers.service import Answer
 
+pytestmark = pytest.mark.gateway
+
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:

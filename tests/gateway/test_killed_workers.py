@@ -22,6 +22,8 @@ from tests.gateway.upstream import Asked, Told, Upstream
 from tests.gateway.whole import PATHS, frames_of
 from worker.embedded import start_server
 
+pytestmark = pytest.mark.gateway
+
 CONFIGURATION = """
 model_list:
 - model_name: claude

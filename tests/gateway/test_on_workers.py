@@ -30,6 +30,8 @@ from tests.gateway.upstream import Asked, Script, Told, in_turn, says
 from tests.gateway.whole import Whole, frames_of, whole
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.gateway
+
 LIVE = [(MESSAGES, ""), (MESSAGES, "merged"), (CHAT, "merged")]
 """Streams of which the caller sees something before a round is over."""
 

@@ -420,7 +420,7 @@ async def race(name):
 def in_child():
     child = os.fork()
     if child == 0:
-        print(os.getpid(), flush=True)
+        print("pid", os.getpid(), flush=True)
         asyncio.run(write())
     os.waitpid(child, 0)
 
@@ -456,13 +456,20 @@ class Program:
     def hear(self) -> str:
         return self.source.readline().strip()
 
+    def hear_pid(self) -> int:
+        """Return the next writer's id; what the one before it has still said is passed over."""
+        while True:
+            _, is_one, pid = self.hear().partition("pid ")
+            if is_one:
+                return int(pid)
+
 
 def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path) -> None:
     store = FileSessions(tmp_path)
     with program(tmp_path, 80_000) as writers:
         for kill in range(20):
             writers.tell("write")
-            writer = int(writers.hear())
+            writer = writers.hear_pid()
             told = [int(writers.hear()) for _ in range(1 + kill % 3)]
             os.kill(writer, signal.SIGKILL)
             left = asyncio.run(store.load("s"))
