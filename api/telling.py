@@ -154,8 +154,11 @@ def _round(_: Teller, seen: Seen) -> str | None:
 
 
 def _plan(_: Teller, seen: Seen) -> str | None:
-    kind, *_place, name = str(seen.data.get("name")).split(":")
-    return f"· plan of {in_a_line(name)}" if kind == "plan" and len(_place) == 2 else None
+    match str(seen.data.get("name")).split(":"):
+        case ["plan", _, _, name]:
+            return f"· plan of {in_a_line(name)}"
+        case _:
+            return None
 
 
 def _hook(_: Teller, seen: Seen) -> str:

@@ -38,3 +38,24 @@ def test_what_is_too_long_ends_with_an_ellipsis() -> None:
     assert in_a_line("x" * 101) == f"{'x' * 99}…"
     shown = told("tool.finished", call="k", name="t", is_error=True, content="y" * 500)
     assert shown == f"⇠ tool t failed: {'y' * 99}…\n"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "claimed", "line"),
+    [
+        ("again", [1], "↻ a callback has answered 1 call; asked again\n"),
+        ("closed", [0, 2], "· turn ended, without 2 calls of the reply\n"),
+        ("cut", [], "! the provider broke off\n"),
+        ("final", [], ""),
+    ],
+)
+def test_the_rounds_of_a_gateways_run_are_told(outcome: str, claimed: list[int], line: str) -> None:
+    value = {"type": "round", "outcome": outcome, "claimed": claimed}
+    assert told("custom.round", name="round", value=value) == line
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("plan:0:1:Lookup", "· plan of Lookup\n"), ("word 0", ""), ("a:b", "")]
+)
+def test_of_steps_the_plans_of_callbacks_are_told(name: str, line: str) -> None:
+    assert told("step.finished", name=name) == line
