@@ -18,11 +18,12 @@ from pathlib import Path
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.of_code import OF_CODE
+from tests.mutants.of_gateway import GATEWAY
 from tests.mutants.of_scripts import OF_SCRIPTS
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results" / "mutants.json"
-MUTANTS = (*OF_SCRIPTS, *OF_CODE)
+MUTANTS = (*OF_SCRIPTS, *OF_CODE, *GATEWAY)
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some of them failed; an import that breaks is another."""
 LIMIT = 120
