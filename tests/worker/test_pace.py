@@ -115,7 +115,8 @@ async def test_no_more_requests_are_let_go_than_a_minute_allows(pace: Pace, any_
 @pytest.mark.parametrize(("age", "is_let_go"), [(62, True), (61, True), (59, False), (0, False)])
 async def test_a_request_counts_for_a_minute(any_link: Link, age: int, is_let_go: bool):
     service = Service(limits=Limits(requests=1))
-    second = await now(any_link) // 1000 - age
+    before = await now(any_link)
+    second = before // 1000 - age
     window = KEYS.window(service.account, service.name)
     await any_link.command("HSET", window, f"r{second}", 1, f"t{second}", 5)
     await any_link.command("PEXPIRE", window, MINUTE)
@@ -123,7 +124,9 @@ async def test_a_request_counts_for_a_minute(any_link: Link, age: int, is_let_go
     wait = await admitted(any_link, service)
 
     assert (wait == 0) is is_let_go
-    assert is_let_go or abs(wait - (61 - age) * 1000) <= 1000
+    # The machine may be busy: the server's own clock says when it was asked.
+    free, after = (second + 61) * 1000, await now(any_link)
+    assert is_let_go or free - after <= wait <= free - before
 
 
 async def test_a_model_that_nobody_asks_any_more_is_forgotten(any_link: Link):
