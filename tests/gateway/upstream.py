@@ -28,11 +28,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from inspect import isawaitable
 from typing import Any
 
 import orjson
 
+from loops.testing import wait_until
 from tests.loops.providers.service import Answer, Asked, Service, _answer, _request, served
 
 Row = tuple[str, str]
@@ -344,12 +346,14 @@ class Upstream(Service):
 
     async def _wait(self, gate: asyncio.Event, reader: asyncio.StreamReader) -> None:
         """Wait at the gate, as long as there is somebody who reads."""
-        while not gate.is_set():
-            if self.over.is_set() or reader.at_eof():
-                self.left += reader.at_eof()
-                raise ConnectionError("nobody reads any more")
-            # The three cannot be waited for together without a task for each.
-            await asyncio.sleep(0.005)
+        await wait_until(
+            lambda: gate.is_set() or self.over.is_set() or reader.at_eof(),
+            within=timedelta(minutes=1),
+            for_="the gate",
+        )
+        if not gate.is_set():
+            self.left += reader.at_eof()
+            raise ConnectionError("nobody reads any more")
 
 
 def frame_of(row: Row) -> bytes:
